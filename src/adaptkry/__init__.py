@@ -1,0 +1,36 @@
+"""adaptkry: learning with polynomial graph filters.
+
+>>> import adaptkry as ak
+>>> graph = ak.csbm(nodes=200, seed=0)
+>>> P = ak.Propagation(graph, tau=0.8)
+>>> ak.stack(ak.krylov(P, graph.x, degree=10)).shape
+torch.Size([200, 11, 16])
+"""
+
+from adaptkry.bases import BASES as BASES
+from adaptkry.bases import average as average
+from adaptkry.bases import bernstein as bernstein
+from adaptkry.bases import chebyshev as chebyshev
+from adaptkry.bases import jacobi as jacobi
+from adaptkry.bases import krylov as krylov
+from adaptkry.bases import legendre as legendre
+from adaptkry.bases import orthonormal as orthonormal
+from adaptkry.bases import recurrence as recurrence
+from adaptkry.bases import stack as stack
+from adaptkry.datasets.synthetic import csbm as csbm
+from adaptkry.filters import Filter as Filter
+from adaptkry.filters import fit_response as fit_response
+from adaptkry.graph import Graph as Graph
+from adaptkry.homophily import homophily as homophily
+from adaptkry.operators import Diagonal as Diagonal
+from adaptkry.operators import Laplacian as Laplacian
+from adaptkry.operators import Propagation as Propagation
+from adaptkry.spectrum import angles as angles
+from adaptkry.spectrum import density_of_states as density_of_states
+from adaptkry.spectrum import eigenvalues as eigenvalues
+from adaptkry.spectrum import extremes as extremes
+from adaptkry.spectrum import grade as grade
+from adaptkry.spectrum import lambda_star as lambda_star
+from adaptkry.theory import check_all as check_all
+
+__version__ = "0.1.0"

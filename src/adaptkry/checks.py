@@ -1,0 +1,202 @@
+"""The door: bad input is refused here, once, with what was wanted, what came and what to do."""
+
+import math
+import numbers
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+FLOATS = (torch.float32, torch.float64)
+
+
+def tensor(values, what: str) -> Tensor:
+    """Turn array-like `values` into a tensor without copying, or say why that cannot be."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        return torch.as_tensor(np.asarray(values))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{what} must be numbers in an array, but {type(values).__name__} came ({error}). "
+            f"Pass a NumPy array, a tensor or nested lists of equal length."
+        ) from None
+
+
+def real(values: Tensor, what: str) -> Tensor:
+    """Refuse complex numbers: dropping the imaginary part would lose information in silence."""
+    if values.is_complex():
+        raise TypeError(
+            f"{what} must be real, but {values.dtype} came. Pass the real part, or real and imaginary side by side."
+        )
+    return values
+
+
+def integers(values, what: str) -> Tensor:
+    """Whole numbers as int64. Floats are refused even when they look whole: ids are not measurements."""
+    found = real(tensor(values, what), what)
+    if found.numel() == 0:
+        return found.to(torch.int64)
+    if found.is_floating_point() or found.dtype == torch.bool:
+        raise TypeError(
+            f"{what} must be integers, but {found.dtype} came (first value {found.flatten()[0].item()}). "
+            f"Convert them yourself if they are whole numbers: values.astype('int64')."
+        )
+    return found.to(torch.int64)
+
+
+def finite(values: Tensor, what: str, row: str = "row") -> Tensor:
+    """Refuse NaN and infinity, naming the first place they stand."""
+    good = torch.isfinite(values)
+    if not good.all():
+        place = (~good).nonzero()[0].tolist()
+        raise ValueError(
+            f"{what} must be finite, but {row} {place[0]} has {values[tuple(place)].item()}. "
+            f"Fill or drop missing values before building the graph."
+        )
+    return values
+
+
+def floats(values, what: str, row: str = "row") -> Tensor:
+    """Real finite numbers as float32 or float64; integers and narrower floats become float32."""
+    found = real(tensor(values, what), what)
+    if found.dtype not in FLOATS:
+        widened = found.to(torch.float32)
+        # float32 holds whole numbers up to 2^24 exactly; beyond that the cast would change them.
+        if not found.is_floating_point() and not torch.equal(widened.to(found.dtype), found):
+            widened = found.to(torch.float64)
+        found = widened
+    return finite(found, what, row)
+
+
+def features(values, nodes: int):
+    """Node features [n, d], dense or SciPy sparse, real and finite, with at least one column."""
+    if sp.issparse(values):
+        matrix = sp.csr_array(values)
+        floats(matrix.data, "features", "stored entry")
+    else:
+        matrix = floats(values, "features", "node")
+    if matrix.ndim != 2 or matrix.shape[0] != nodes:
+        raise ValueError(
+            f"features must have shape [{nodes}, d], one row a node, but {list(matrix.shape)} came. "
+            f"Check the number of nodes, or transpose the features."
+        )
+    if matrix.shape[1] == 0:
+        raise ValueError(
+            f"features must have at least one column, but shape {list(matrix.shape)} came. "
+            f"Without features use torch.eye(n), node degrees or positional encodings."
+        )
+    return matrix
+
+
+def labels(values, nodes: int) -> Tensor:
+    """Class of each node as int64 [n]; -1 means unknown."""
+    found = integers(values, "labels")
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.shape != (nodes,):
+        raise ValueError(
+            f"labels must have shape [{nodes}], one a node, but {list(found.shape)} came. Use -1 for unknown labels."
+        )
+    if len(found) and int(found.min()) < -1:
+        node = int(found.argmin())
+        raise ValueError(
+            f"labels must be 0, 1, 2, ... or -1 for unknown, but node {node} has {int(found[node])}. "
+            f"Number the classes from 0."
+        )
+    return found
+
+
+def edges(values, nodes: int | None) -> tuple[Tensor, int]:
+    """Edges as int64 [2, m], sources above targets, and the number of nodes."""
+    found = integers(values, "edges")
+    if found.numel() == 0:
+        found = found.reshape(2, 0)
+    if found.ndim != 2 or found.shape[0] != 2:
+        # [m, 2] is not guessed at: with two edges nobody could tell the two layouts apart.
+        hint = (
+            "Transpose it: edges.T." if found.ndim == 2 and found.shape[1] == 2 else "Pass pairs of node ids."
+        )
+        raise ValueError(
+            f"edges must have shape [2, m], sources above targets, but {list(found.shape)} came. {hint}"
+        )
+    highest = int(found.max()) if found.numel() else -1
+    nodes = highest + 1 if nodes is None else count(nodes, "the number of nodes")
+    if nodes == 0:
+        raise ValueError("a graph needs at least one node, but none came. Pass edges, features or nodes=....")
+    if found.numel() and int(found.min()) < 0:
+        raise ValueError(
+            f"edge ids must be 0 .. {nodes - 1}, but {int(found.min())} came. Number the nodes from 0."
+        )
+    if highest >= nodes:
+        raise ValueError(
+            f"edge ids must be 0 .. {nodes - 1} for {nodes} nodes, but {highest} came. "
+            f"Pass nodes={highest + 1}, or number the nodes from 0."
+        )
+    return found, nodes
+
+
+def weights(values, edges: int) -> Tensor:
+    """Non-negative finite edge weights [m] as float64."""
+    found = finite(real(tensor(values, "weights"), "weights").to(torch.float64), "weights", "edge")
+    if found.shape != (edges,):
+        raise ValueError(f"weights must have shape [{edges}], one an edge, but {list(found.shape)} came.")
+    if edges and float(found.min()) < 0:
+        edge = int(found.argmin())
+        raise ValueError(
+            f"weights must not be negative, but edge {edge} has {float(found[edge])}: degrees could vanish and "
+            f"their roots would be NaN. Take absolute values, or drop such edges."
+        )
+    return found
+
+
+def count(value, what: str) -> int:
+    """A whole number, zero or more."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{what} must be a whole number, but {value!r} came.")
+    if value < 0:
+        raise ValueError(f"{what} must be 0 or more, but {value} came.")
+    return int(value)
+
+
+def taus(value) -> tuple[float, ...]:
+    """One tau or several, each finite and above zero."""
+    many = (
+        list(value)
+        if isinstance(value, Sequence | Tensor | np.ndarray) and not isinstance(value, str)
+        else [value]
+    )
+    if not many:
+        raise ValueError("tau must be a number or a list of numbers, but an empty list came.")
+    for tau in many:
+        if isinstance(tau, str | bool | complex) or not hasattr(tau, "__float__"):
+            raise TypeError(f"tau must be a number above 0, but {tau!r} came.")
+        if not math.isfinite(tau) or tau <= 0:
+            raise ValueError(
+                f"tau must be finite and above 0, but {float(tau)} came. "
+                f"Small tau stays near the node itself, 1 is the plain graph, 2 is already far; try 0.1 to 1.9."
+            )
+    return tuple(float(tau) for tau in many)
+
+
+def signal(x, nodes: int, copies: int | None = None) -> Tensor:
+    """A signal an operator can act on: a real float tensor [n] or [n, d]; with `copies` [r, n, d] or [n, d]."""
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"an operator acts on a torch tensor, but {type(x).__name__} came. Use torch.as_tensor(x) first."
+        )
+    real(x, "the signal")
+    if x.dtype not in FLOATS:
+        raise TypeError(
+            f"the signal must be float32 or float64, but {x.dtype} came. Use x.float() or x.double()."
+        )
+    if copies is None:
+        good, wanted = x.ndim in (1, 2) and x.shape[0] == nodes, f"[{nodes}] or [{nodes}, d]"
+    else:
+        good = x.ndim in (2, 3) and x.shape[-2] == nodes and x.shape[:-2] in ((), (copies,))
+        wanted = f"[{nodes}, d] or [{copies}, {nodes}, d]"
+    if not good or x.numel() == 0:
+        raise ValueError(f"the signal must have shape {wanted}, d at least 1, but {list(x.shape)} came.")
+    return x

@@ -1,0 +1,300 @@
+r"""Operators: anything with `@`, `shape` and `to_dense`.
+
+`Propagation` is the paper's :math:`P_\tau = D_\tau^{-1/2} A_\tau D_\tau^{-1/2}` with
+:math:`A_\tau = \tau A + (1 - \tau) I` and :math:`D_\tau` its row sums, and its directed siblings.
+"""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from adaptkry import checks, kernels
+from adaptkry.graph import Direction, Graph
+from adaptkry.lookup import pick
+
+
+class Operator(Protocol):
+    """What a basis needs to know of a matrix, and one thing more for the oracle tests."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        ...
+
+    def __matmul__(self, x: Tensor, /) -> Tensor:
+        """The product with a signal of n rows."""
+        ...
+
+    def to_dense(self) -> Tensor:
+        """The same matrix, dense, in float64."""
+        ...
+
+
+class Propagation:
+    r"""The propagation matrix :math:`P_\tau` of a graph, for one tau or several in one pass over the edges.
+
+    .. math::
+        P_\tau = S\,(\tau A + (1-\tau) I)\,T, \qquad S = D_{out}^{-1/2},\; T = D_{in}^{-1/2}
+
+    with :math:`D_{out}, D_{in}` the row and column sums of :math:`\tau A + (1-\tau) I`. Tau 0.5 is GCN's
+    renormalised matrix, tau 1 the normalised adjacency matrix.
+
+    Args:
+        graph: the graph.
+        tau: a number above 0, or a list of r of them.
+        direction: "both" is the paper's symmetric matrix (of the undirected view); "out": a node hears the
+            nodes it points to; "in": its transpose.
+
+    Shapes:
+        - one tau: [n], [n, d] -> the same
+        - r taus: [r, n, d] -> [r, n, d], slice i belonging to tau i; [n, d] is taken r times, as torch.matmul does
+
+    Corner cases. A node without any edge keeps its signal for every tau (the continuous extension of
+    :math:`(1-\tau)/(1-\tau)`). A node with edges on one side only has a degree of :math:`1-\tau` on the other,
+    where only its own diagonal entry meets it; its absolute value is taken and 0 stays 0, which is finite and
+    continuous in tau.
+
+    >>> triangle = Graph([[0, 1, 2], [1, 2, 0]])
+    >>> Propagation(triangle, tau=1.0) @ torch.tensor([[1.0], [0.0], [0.0]])
+    tensor([[0.0000], [0.5000], [0.5000]])
+    """
+
+    def __init__(self, graph: Graph, tau=1.0, direction: Direction = "both"):
+        self.taus = checks.taus(tau)
+        self.is_many = not hasattr(tau, "__float__") or getattr(tau, "ndim", 0) == 1
+        self.direction = direction
+        turn = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
+        self.graph = pick(turn, direction, "direction")(graph)
+        rows, columns = self.graph.degree("out"), self.graph.degree("in")  # [n]
+        alone = (rows == 0) & (columns == 0)
+        taus = torch.tensor(self.taus, dtype=torch.float64)[:, None]
+        self.left = inverse_root(rows, taus).masked_fill(alone, 1.0)  # [r, n]  S
+        self.right = inverse_root(columns, taus).masked_fill(alone, 1.0)  # [r, n]  T
+        self.own = (1 - taus).expand(-1, len(rows)).masked_fill(alone, 1.0)  # [r, n]  the diagonal of A_tau
+        self.device = torch.device("cpu")
+        self._prepared: dict[torch.dtype, tuple] = {}
+
+    @property
+    def tau(self) -> float:
+        """The one tau; several have no single value."""
+        if len(self.taus) > 1:
+            raise ValueError(f"this operator has {len(self.taus)} taus {list(self.taus)}; use .taus.")
+        return self.taus[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return (self.graph.nodes, self.graph.nodes)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether the matrix equals its transpose by construction."""
+        return not self.graph.is_directed
+
+    @property
+    def panel(self) -> int:
+        """Columns that are best propagated together; `stack` asks for this."""
+        return kernels.panel_width(self.shape[0]) if self.device.type == "cpu" else 2**31
+
+    @property
+    def T(self) -> "Propagation":  # noqa: N802  as in NumPy and torch
+        """The transpose: the same operator hearing from the other side."""
+        if self.is_symmetric:
+            return self
+        turned = {"out": "in", "in": "out"}[self.direction]
+        other = Propagation(self.graph, self.taus if self.is_many else self.taus[0], "in").to(self.device)
+        other.direction = turned
+        return other
+
+    def to(self, device) -> "Propagation":
+        """The same operator on another device; a tensor stands for its device."""
+        device = device.device if isinstance(device, Tensor) else torch.device(device)
+        moved = object.__new__(Propagation)
+        moved.__dict__.update(self.__dict__, device=device, _prepared={})
+        return moved
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        checks.signal(x, self.shape[0], len(self.taus) if self.is_many else None)
+        if x.device.type != self.device.type:
+            raise ValueError(
+                f"the operator is on {self.device} and the signal on {x.device}. Use operator.to(x) first."
+            )
+        if self.is_many and x.ndim == 2:
+            x = x.expand(len(self.taus), *x.shape)
+        return _Product.apply(x, self)  # type: ignore[no-any-return]
+
+    def product(self, x: Tensor) -> Tensor:
+        """The bare product, without gradient: column panels on the CPU, torch's CSR on a GPU."""
+        wide = x.reshape(len(self.taus), self.shape[0], -1)  # [r, n, d]
+        if self.device.type != "cpu":
+            result = torch.stack([P @ part for P, part in zip(self._prepare(x.dtype), wide, strict=True)])
+            return result.reshape(x.shape)
+        width, columns = self.panel, wide.shape[2]
+        if columns <= width:
+            return self._panel(wide).reshape(x.shape)
+        out = kernels.empty(*wide.shape, dtype=x.dtype)
+        for start in range(0, columns, width):
+            out[:, :, start : start + width] = self._panel(wide[:, :, start : start + width])
+        return out.reshape(x.shape)
+
+    def _panel(self, wide: Tensor) -> Tensor:
+        """One column panel [r, n, w]: the taus together or one after the other, whichever is faster."""
+        if kernels.together(self.shape[0], wide.shape[2], len(wide)):
+            return self._pass(wide, slice(None))
+        result = kernels.empty(*wide.shape, dtype=wide.dtype)
+        for i in range(len(wide)):
+            self._pass(wide[i : i + 1], slice(i, i + 1), result[i : i + 1])
+        return result
+
+    def _pass(self, wide: Tensor, taus: slice, out: Tensor | None = None) -> Tensor:
+        """One pass over the edges: scale, gather-sum, scale, that is S (tau A + own) T x."""
+        right, left_tau, left_own, weights = self._prepare(wide.dtype)
+        r, n, w = wide.shape
+        scaled = kernels.empty(n, r, w, dtype=wide.dtype).transpose(0, 1)  # a node's taus lie side by side
+        torch.mul(wide, right[taus], out=scaled)
+        table = scaled.transpose(0, 1).view(n, r * w)
+        sums = kernels.gather_sum(self.graph.indptr, self.graph.indices, table, weights)
+        sums = sums.view(n, r, w).transpose(0, 1).mul_(left_tau[taus])
+        return torch.addcmul(sums, scaled, left_own[taus], out=sums if out is None else out)
+
+    def _prepare(self, dtype: torch.dtype) -> tuple:
+        """The scalings in the signal's own precision; on a GPU the CSR matrices that carry them."""
+        if dtype not in self._prepared:
+            make = self._scalings if self.device.type == "cpu" else self._matrices
+            self._prepared[dtype] = make(dtype)
+        return self._prepared[dtype]
+
+    def _scalings(self, dtype: torch.dtype) -> tuple:
+        taus = torch.tensor(self.taus, dtype=torch.float64)[:, None]
+        factors = (self.right, self.left * taus, self.left * self.own)  # each [r, n]
+        weights = None if self.graph.weights is None else self.graph.weights.to(dtype)
+        return *(f[:, :, None].to(dtype) for f in factors), weights
+
+    def _matrices(self, dtype: torch.dtype) -> tuple:
+        n = self.shape[0]
+        rows = torch.repeat_interleave(torch.arange(n), self.graph.indptr.diff())
+        rows = torch.cat([rows, torch.arange(n)])
+        columns = torch.cat([self.graph.indices.long(), torch.arange(n)])
+        order = torch.argsort(rows * n + columns)  # the diagonal goes where it belongs in each row
+        indptr = self.graph.indptr.long() + torch.arange(n + 1)
+        weights = (
+            torch.ones(self.graph.entries, dtype=torch.float64)
+            if self.graph.weights is None
+            else self.graph.weights
+        )
+        index = [
+            t.to(self.device, torch.int32 if len(rows) < 2**31 else torch.int64)
+            for t in (indptr, columns[order])
+        ]
+        matrices = []
+        for i, tau in enumerate(self.taus):
+            values = torch.cat([tau * weights, self.own[i]]) * self.left[i, rows] * self.right[i, columns]
+            matrices.append(kernels.csr(*index, values[order].to(self.device, dtype), self.shape))
+        return tuple(matrices)
+
+    def to_dense(self) -> Tensor:
+        """P_tau as a dense float64 matrix [n, n], or [r, n, n] for r taus."""
+        A = torch.from_numpy(self.graph.adjacency.toarray())
+        dense = [
+            self.left[i, :, None] * (tau * A + torch.diag(self.own[i])) * self.right[i]
+            for i, tau in enumerate(self.taus)
+        ]
+        return torch.stack(dense) if self.is_many else dense[0]
+
+    def __repr__(self) -> str:
+        tau = list(self.taus) if self.is_many else self.taus[0]
+        return f"Propagation(n={self.shape[0]}, tau={tau}, direction={self.direction!r})"
+
+
+class _Product(torch.autograd.Function):
+    """P @ x with the gradient P^T @ g, so that an operator can stand inside a trained model."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, operator: Propagation) -> Tensor:  # type: ignore[override]
+        ctx.operator = operator
+        return operator.product(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return ctx.operator.T.product(gradient), None
+
+
+def inverse_root(degrees: Tensor, taus: Tensor) -> Tensor:
+    """|D_tau|^{-1/2} of degrees [n] for taus [r, 1] as [r, n]; 0 where D_tau is 0.
+
+    With edges, D_tau = 1 + tau (d - 1) is positive as long as d >= 1. A weighted degree below 1 can turn it
+    around for tau above 1 / (1 - d); such a matrix has imaginary entries and is refused.
+    """
+    sums = 1 + taus * (degrees - 1)
+    bad = (sums <= 0) & (degrees > 0)
+    if bad.any():
+        which, node = bad.nonzero()[0].tolist()
+        lightest = float(degrees[degrees > 0].min())
+        raise ValueError(
+            f"tau = {float(taus[which])} is too large for node {node} with weighted degree {float(degrees[node]):.6g}: "
+            f"tau d + 1 - tau must be positive. Use tau below {1 / (1 - lightest):.6g}, "
+            f"or scale the weights so that degrees are at least 1."
+        )
+    return torch.where(sums == 0, 0.0, sums.abs().rsqrt())
+
+
+class Laplacian:
+    r"""The Laplacian :math:`L_\tau = I - P_\tau` of a graph: 0 is smooth, 2 is as rough as it gets (tau = 1).
+
+    >>> pair = Graph([[0], [1]])
+    >>> Laplacian(pair) @ torch.tensor([[1.0], [-1.0]])
+    tensor([[ 2.], [-2.]])
+    """
+
+    def __init__(self, graph: Graph, tau: float = 1.0):
+        self.propagation = Propagation(graph, tau)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return self.propagation.shape
+
+    @property
+    def panel(self) -> int:
+        """Columns that are best propagated together."""
+        return self.propagation.panel
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return x - self.propagation @ x
+
+    def to_dense(self) -> Tensor:
+        """I - P_tau as a dense float64 matrix [n, n]."""
+        return torch.eye(self.shape[0], dtype=torch.float64) - self.propagation.to_dense()
+
+    def __repr__(self) -> str:
+        return f"Laplacian(n={self.shape[0]}, tau={self.propagation.tau})"
+
+
+class Diagonal:
+    """A spectrum posing as an operator: give it to a basis and you read the basis' frequency response.
+
+    >>> Diagonal(torch.tensor([1.0, -0.5])) @ torch.ones(2, 1)
+    tensor([[ 1.0000], [-0.5000]])
+    """
+
+    def __init__(self, eigenvalues: Tensor):
+        self.eigenvalues = checks.floats(eigenvalues, "eigenvalues")
+        if self.eigenvalues.ndim != 1:
+            raise ValueError(f"eigenvalues must have shape [n], but {list(self.eigenvalues.shape)} came.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return (len(self.eigenvalues), len(self.eigenvalues))
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        checks.signal(x, self.shape[0])
+        return self.eigenvalues.to(x).reshape(-1, *[1] * (x.ndim - 1)) * x
+
+    def to_dense(self) -> Tensor:
+        """The diagonal matrix in float64."""
+        return torch.diag(self.eigenvalues.double())
+
+    def __repr__(self) -> str:
+        return f"Diagonal(n={self.shape[0]})"

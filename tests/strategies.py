@@ -1,0 +1,82 @@
+"""Random graphs with what breaks graph code: isolated nodes, several components, self-loops, repeated edges.
+
+>>> random_graph(seed=0, weighted=True)
+Graph(nodes=20, entries=..., features=3, classes=3, undirected, weighted)
+"""
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from adaptkry.graph import Graph
+
+# No deadline: the first example pays for imports. Derandomized: a red run is red for everybody.
+settings.register_profile("adaptkry", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("adaptkry")
+
+
+def random_edges(seed: int, n: int, m: int) -> np.ndarray:
+    """Pairs [2, m] that leave one node in eight isolated and never cross between two halves of the rest."""
+    random = np.random.default_rng(seed)
+    busy = random.permutation(n)[: n - n // 8]
+    cut = (len(busy) + 1) // 2
+    half = random.integers(0, min(2, len(busy)), m)
+    return busy[random.integers(half * cut, np.where(half, len(busy), cut), (2, m))]
+
+
+def random_weights(seed: int, m: int, lightest: float = 1.0, heaviest: float = 3.0) -> np.ndarray:
+    """Edge weights [m]."""
+    return np.random.default_rng([seed, 1]).uniform(lightest, heaviest, m)
+
+
+def random_graph(
+    seed: int,
+    n: int = 20,
+    m: int = 40,
+    *,
+    directed: bool = False,
+    weighted: bool = False,
+    lightest: float = 1.0,
+    connected: bool = False,
+    self_loops: bool = True,
+    features: int = 3,
+    classes: int = 3,
+) -> Graph:
+    """A graph of `m` random edges, float64 features and labels with unknowns; the same seed, the same graph.
+
+    Degrees are 0 or at least `lightest`: pass less than 1 to have degrees below 1. `connected` adds a path
+    through all nodes, so that no node is isolated.
+    """
+    random = np.random.default_rng([seed, 2])
+    edges = random_edges(seed, n, m)
+    if connected:
+        edges = np.hstack([edges, np.stack([np.arange(n - 1), np.arange(1, n)])])
+    return Graph(
+        edges,
+        random.standard_normal((n, features)),
+        random.integers(-1, classes, n),
+        weights=random_weights(seed, edges.shape[1], lightest) if weighted else None,
+        directed=directed,
+        self_loops=self_loops,
+    )
+
+
+@st.composite
+def graphs(
+    draw,
+    directed: bool | None = None,
+    weighted: bool | None = None,
+    min_nodes: int = 1,
+    max_nodes: int = 24,
+    **options,
+) -> Graph:
+    """Small random graphs; None means sometimes, further options go to `random_graph`."""
+    n = draw(st.integers(min_nodes, max_nodes))
+    return random_graph(
+        draw(st.integers(0, 2**16)),
+        n,
+        draw(st.integers(0, 3 * n)),
+        directed=draw(st.booleans()) if directed is None else directed,
+        weighted=draw(st.booleans()) if weighted is None else weighted,
+        **options,
+    )
