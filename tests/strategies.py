@@ -44,13 +44,13 @@ def random_graph(
 ) -> Graph:
     """A graph of `m` random edges, float64 features and labels with unknowns; the same seed, the same graph.
 
-    Degrees are 0 or at least `lightest`: pass less than 1 to have degrees below 1. `connected` adds a path
-    through all nodes, so that no node is isolated.
+    Degrees are 0 or at least `lightest`: pass less than 1 to have degrees below 1. `connected` adds a cycle
+    through all nodes, in one direction where the graph is directed.
     """
     random = np.random.default_rng([seed, 2])
     edges = random_edges(seed, n, m)
     if connected:
-        edges = np.hstack([edges, np.stack([np.arange(n - 1), np.arange(1, n)])])
+        edges = np.hstack([edges, np.stack([np.arange(n), np.roll(np.arange(n), -1)])])
     return Graph(
         edges,
         random.standard_normal((n, features)),

@@ -200,9 +200,7 @@ def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> 
     P must be symmetric: the three-term recurrence rests on it.
     """
     if not getattr(P, "is_symmetric", True):
-        raise ValueError(
-            f"the orthonormal basis needs a symmetric operator, but {P!r} is not. Use direction='both'."
-        )
+        raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not. Use direction='both'.")
     for step in lanczos(P, x, degree, reorthogonalise=reorthogonalise):
         if step.term.any():
             yield step.term
@@ -229,9 +227,7 @@ def recurrence(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> R
     rest = steps[1:] + [Step(blank, blank, blank)] * (degree + 1 - len(steps))
     alpha, beta = ([getattr(step, name) for step in rest] for name in ("alpha", "beta"))
     empty = blank.new_zeros(0, *blank.shape)
-    return Recurrence(
-        steps[0].beta, torch.stack(alpha) if rest else empty, torch.stack(beta) if rest else empty
-    )
+    return Recurrence(steps[0].beta, torch.stack(alpha) if rest else empty, torch.stack(beta) if rest else empty)
 
 
 @basis
@@ -296,9 +292,7 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
         # Hop after hop in memory: a panel's terms then go to one region each, not to K + 1 far-apart strips a row.
         out = kernels.empty(K + 1, n, d, dtype=dtype, device=getattr(first, "device", "cpu")).transpose(0, 1)
     elif out.shape != (n, K + 1, d) or out.dtype != dtype:
-        raise ValueError(
-            f"out must be {dtype} of shape {[n, K + 1, d]}, but {out.dtype} {list(out.shape)} came."
-        )
+        raise ValueError(f"out must be {dtype} of shape {[n, K + 1, d]}, but {out.dtype} {list(out.shape)} came.")
     x, terms.x = terms.x, terms.x.tocsc() if sp.issparse(terms.x) else terms.x  # columns are about to be cut
     width = min(getattr(terms.P, "panel", d), d)
     for start in range(0, d, width):

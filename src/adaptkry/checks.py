@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,11 +14,13 @@ FLOATS = (torch.float32, torch.float64)
 
 
 def tensor(values, what: str) -> Tensor:
-    """Turn array-like `values` into a tensor without copying, or say why that cannot be."""
+    """Turn array-like `values` into a tensor, copying only where torch must, or say why that cannot be."""
     if isinstance(values, Tensor):
+        if values.layout != torch.strided:
+            raise TypeError(f"{what} must be dense or SciPy sparse, but {values.layout} came. Use .to_dense().")
         return values
-    try:
-        return torch.as_tensor(np.asarray(values))
+    try:  # torch takes neither reversed arrays (negative strides) nor, without a warning, read-only ones
+        return torch.as_tensor(np.require(values, requirements=["C", "W", "E"]))
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{what} must be numbers in an array, but {type(values).__name__} came ({error}). "
@@ -51,9 +54,9 @@ def finite(values: Tensor, what: str, row: str = "row") -> Tensor:
     """Refuse NaN and infinity, naming the first place they stand."""
     good = torch.isfinite(values)
     if not good.all():
-        place = (~good).nonzero()[0].tolist()
+        place = (~good).nonzero()[0].tolist() or [0]
         raise ValueError(
-            f"{what} must be finite, but {row} {place[0]} has {values[tuple(place)].item()}. "
+            f"{what} must be finite, but {row} {place[0]} has {values[~good][0].item()}. "
             f"Fill or drop missing values before building the graph."
         )
     return values
@@ -74,8 +77,9 @@ def floats(values, what: str, row: str = "row") -> Tensor:
 def features(values, nodes: int):
     """Node features [n, d], dense or SciPy sparse, real and finite, with at least one column."""
     if sp.issparse(values):
-        matrix = sp.csr_array(values)
-        floats(matrix.data, "features", "stored entry")
+        matrix: Any = sp.csr_array(values)
+        stored = floats(matrix.data, "features", "stored entry").numpy()
+        matrix = matrix.astype(stored.dtype, copy=False)
     else:
         matrix = floats(values, "features", "node")
     if matrix.ndim != 2 or matrix.shape[0] != nodes:
@@ -116,20 +120,14 @@ def edges(values, nodes: int | None) -> tuple[Tensor, int]:
         found = found.reshape(2, 0)
     if found.ndim != 2 or found.shape[0] != 2:
         # [m, 2] is not guessed at: with two edges nobody could tell the two layouts apart.
-        hint = (
-            "Transpose it: edges.T." if found.ndim == 2 and found.shape[1] == 2 else "Pass pairs of node ids."
-        )
-        raise ValueError(
-            f"edges must have shape [2, m], sources above targets, but {list(found.shape)} came. {hint}"
-        )
+        hint = "Transpose it: edges.T." if found.ndim == 2 and found.shape[1] == 2 else "Pass pairs of node ids."
+        raise ValueError(f"edges must have shape [2, m], sources above targets, but {list(found.shape)} came. {hint}")
+    if found.numel() and int(found.min()) < 0:
+        raise ValueError(f"edge ids must be 0 or more, but {int(found.min())} came. Number the nodes from 0.")
     highest = int(found.max()) if found.numel() else -1
     nodes = highest + 1 if nodes is None else count(nodes, "the number of nodes")
     if nodes == 0:
         raise ValueError("a graph needs at least one node, but none came. Pass edges, features or nodes=....")
-    if found.numel() and int(found.min()) < 0:
-        raise ValueError(
-            f"edge ids must be 0 .. {nodes - 1}, but {int(found.min())} came. Number the nodes from 0."
-        )
     if highest >= nodes:
         raise ValueError(
             f"edge ids must be 0 .. {nodes - 1} for {nodes} nodes, but {highest} came. "
@@ -163,15 +161,12 @@ def count(value, what: str) -> int:
 
 def taus(value) -> tuple[float, ...]:
     """One tau or several, each finite and above zero."""
-    many = (
-        list(value)
-        if isinstance(value, Sequence | Tensor | np.ndarray) and not isinstance(value, str)
-        else [value]
-    )
+    listed = isinstance(value, Sequence | Tensor | np.ndarray) and not isinstance(value, str | bytes)
+    many: list[Any] = list(value) if listed and getattr(value, "ndim", 1) else [value]
     if not many:
         raise ValueError("tau must be a number or a list of numbers, but an empty list came.")
     for tau in many:
-        if isinstance(tau, str | bool | complex) or not hasattr(tau, "__float__"):
+        if isinstance(tau, str | bool | np.bool | complex) or not hasattr(tau, "__float__") or np.ndim(tau):
             raise TypeError(f"tau must be a number above 0, but {tau!r} came.")
         if not math.isfinite(tau) or tau <= 0:
             raise ValueError(
@@ -189,9 +184,7 @@ def signal(x, nodes: int, copies: int | None = None) -> Tensor:
         )
     real(x, "the signal")
     if x.dtype not in FLOATS:
-        raise TypeError(
-            f"the signal must be float32 or float64, but {x.dtype} came. Use x.float() or x.double()."
-        )
+        raise TypeError(f"the signal must be float32 or float64, but {x.dtype} came. Use x.float() or x.double().")
     if copies is None:
         good, wanted = x.ndim in (1, 2) and x.shape[0] == nodes, f"[{nodes}] or [{nodes}, d]"
     else:

@@ -125,9 +125,7 @@ class Filter(nn.Module):
         self.kind, self.options = kind, options
         self.shape_weights = pick(KINDS, kind, "kind of filter")
         weights = pick(STARTS, start, "start")(degree, alpha)
-        self.theta = nn.Parameter(
-            weights if channels is None else weights.repeat(channels, 1)
-        )  # [K+1] or [d, K+1]
+        self.theta = nn.Parameter(weights if channels is None else weights.repeat(channels, 1))  # [K+1] or [d, K+1]
 
     @property
     def coefficients(self) -> Tensor:
@@ -139,9 +137,7 @@ class Filter(nn.Module):
         w = self.coefficients.to(terms.dtype)
         if terms.ndim != 3 or terms.shape[1] != self.degree + 1 or (w.ndim == 2 and terms.shape[2] != len(w)):
             channels = len(w) if w.ndim == 2 else "d"
-            raise ValueError(
-                f"this filter takes [n, {self.degree + 1}, {channels}], but {list(terms.shape)} came."
-            )
+            raise ValueError(f"this filter takes [n, {self.degree + 1}, {channels}], but {list(terms.shape)} came.")
         return torch.einsum("nkd,k->nd" if w.ndim == 1 else "nkd,dk->nd", terms, w)
 
     def response(self, eigenvalues: Tensor) -> Tensor:
@@ -150,15 +146,11 @@ class Filter(nn.Module):
         terms = self.basis(
             Diagonal(eigenvalues), eigenvalues.new_ones(len(eigenvalues), 1), self.degree, **self.options
         )
-        return torch.einsum(
-            "mk,...k->m...", stack(list(terms))[:, :, 0], self.coefficients.to(eigenvalues.dtype)
-        )
+        return torch.einsum("mk,...k->m...", stack(list(terms))[:, :, 0], self.coefficients.to(eigenvalues.dtype))
 
     def to_krylov(self) -> "Filter":
         """The same filter as coefficients of the monomials (Proposition 1)."""
-        return self._moved(
-            self.coefficients.double() @ monomials(self.basis, self.degree, **self.options), "krylov"
-        )
+        return self._moved(self.coefficients.double() @ monomials(self.basis, self.degree, **self.options), "krylov")
 
     def from_krylov(self, weights: Tensor) -> "Filter":
         """A free filter over this basis with the given monomial coefficients [K + 1] or [d, K + 1]."""
@@ -253,9 +245,7 @@ def fit_response(
     points = torch.from_numpy(chebyshev_nodes(199)[0].copy()) if eigenvalues is None else eigenvalues.double()
     values = torch.as_tensor(target(1 - points), dtype=torch.float64)
     if values.shape != points.shape:
-        raise ValueError(
-            f"the wanted response must give one value a frequency, but {list(values.shape)} came."
-        )
+        raise ValueError(f"the wanted response must give one value a frequency, but {list(values.shape)} came.")
     checks.finite(values, "the wanted response", "frequency")
     fitted = Filter(degree, basis, **options)
     ones = torch.ones(len(points), 1, dtype=torch.float64)

@@ -71,19 +71,17 @@ class Graph:
         self.y = torch.full((n,), -1) if labels is None else checks.labels(labels, n)
 
     @classmethod
-    def from_scipy(
-        cls, adjacency, features=None, labels=None, *, weighted: bool = False, **options
-    ) -> "Graph":
+    def from_scipy(cls, adjacency, features=None, labels=None, *, weighted: bool = False, **options) -> "Graph":
         """From a square SciPy sparse matrix; `weighted` keeps its values, otherwise every entry counts 1."""
         if not sp.issparse(adjacency):
             raise TypeError(f"from_scipy wants a SciPy sparse matrix, but {type(adjacency).__name__} came.")
-        if adjacency.shape[0] != adjacency.shape[1]:
+        if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
             raise ValueError(f"an adjacency matrix must be square, but shape {list(adjacency.shape)} came.")
-        matrix = sp.coo_array(adjacency)
+        matrix = sp.csr_array(adjacency).tocoo()  # repeated entries of a COO matrix add up
         matrix.eliminate_zeros()
         pairs = np.stack([matrix.row, matrix.col]).astype(np.int64)
         values = matrix.data if weighted else None
-        return cls(pairs, features, labels, nodes=matrix.shape[0], weights=values, **options)
+        return cls(pairs, features, labels, nodes=adjacency.shape[0], weights=values, **options)
 
     @classmethod
     def from_pyg(cls, data, **options) -> "Graph":
@@ -92,14 +90,10 @@ class Graph:
             raise ValueError(f"from_pyg wants a Data with edge_index, but {data!r} has none.")
         get = lambda name: getattr(data, name, None)  # noqa: E731  PyG raises or returns None by version
         options.setdefault("directed", bool(data.is_directed()))
-        return cls(
-            data.edge_index, get("x"), get("y"), nodes=data.num_nodes, weights=get("edge_weight"), **options
-        )
+        return cls(data.edge_index, get("x"), get("y"), nodes=data.num_nodes, weights=get("edge_weight"), **options)
 
     @classmethod
-    def from_networkx(
-        cls, graph, features=None, labels=None, *, weight: str | None = None, **options
-    ) -> "Graph":
+    def from_networkx(cls, graph, features=None, labels=None, *, weight: str | None = None, **options) -> "Graph":
         """From a NetworkX graph; nodes are numbered in its own order, `weight` names an edge attribute."""
         import networkx as nx  # noqa: TID251  the one door
 
@@ -128,23 +122,21 @@ class Graph:
     def x(self) -> Tensor:
         """Features as a dense tensor [n, d]."""
         if self.features is None:
-            raise ValueError(
-                "this graph has no features. Pass features=... (torch.eye(n) where there are none)."
-            )
+            raise ValueError("this graph has no features. Pass features=... (torch.eye(n) where there are none).")
         return torch.from_numpy(self.features.toarray()) if sp.issparse(self.features) else self.features
 
     @cached_property
     def adjacency(self) -> sp.csr_array:
         """A as a SciPy matrix of float64, for what SciPy does better."""
         values = np.ones(self.entries) if self.weights is None else self.weights.numpy()
-        return sp.csr_array(
-            (values, self.indices.numpy(), self.indptr.numpy()), shape=(self.nodes, self.nodes)
-        )
+        return sp.csr_array((values, self.indices.numpy(), self.indptr.numpy()), shape=(self.nodes, self.nodes))
 
     def degree(self, direction: Direction = "both") -> Tensor:
         """Row sums of A as float64 [n]: "out" edges leaving, "in" edges arriving, "both" of the undirected view."""
         if direction == "both" and self.is_directed:
             return self.undirected().degree()
+        if direction not in ("both", "out", "in"):
+            raise ValueError(f'direction must be "both", "out" or "in", but {direction!r} came.')
         sums = self.adjacency.sum(axis=0 if direction == "in" else 1)
         return torch.from_numpy(np.asarray(sums, dtype=np.float64).ravel())
 
@@ -154,9 +146,7 @@ class Graph:
 
     def components(self) -> tuple[int, Tensor]:
         """Number of (weakly) connected components, and the component of each node [n]."""
-        found, member = sp.csgraph.connected_components(
-            self.adjacency, directed=self.is_directed, connection="weak"
-        )
+        found, member = sp.csgraph.connected_components(self.adjacency, directed=self.is_directed, connection="weak")
         return int(found), torch.from_numpy(member).long()
 
     def undirected(self) -> "Graph":
@@ -172,9 +162,7 @@ class Graph:
         return self._remake(self.adjacency, directed=self.is_directed, self_loops=False)
 
     def _remake(self, adjacency, **options) -> "Graph":
-        return Graph.from_scipy(
-            adjacency, self.features, self.y, weighted=self.weights is not None, **options
-        )
+        return Graph.from_scipy(adjacency, self.features, self.y, weighted=self.weights is not None, **options)
 
     def __repr__(self) -> str:
         width = 0 if self.features is None else self.features.shape[1]
@@ -188,12 +176,12 @@ class Graph:
 
 def len_of(rows) -> int:
     """Number of rows of an array, a tensor, a SciPy matrix or a list."""
-    return rows.shape[0] if hasattr(rows, "shape") and len(rows.shape) else len(rows)
+    if not (rows.shape if hasattr(rows, "shape") else hasattr(rows, "__len__")):
+        raise TypeError(f"features and labels must be arrays with one row a node, but {rows!r} came.")
+    return rows.shape[0] if hasattr(rows, "shape") else len(rows)
 
 
-def merge(
-    pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: bool, self_loops: bool
-) -> sp.csr_array:
+def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: bool, self_loops: bool) -> sp.csr_array:
     """Sort the edges into CSR, merging repeats, symmetrising and dropping loops as asked."""
     if not self_loops:
         kept = pairs[0] != pairs[1]

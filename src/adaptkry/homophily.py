@@ -60,9 +60,7 @@ def adjusted(graph: Graph) -> float:
     counts = class_counts(graph)
     chance = float((counts.sum(1) / counts.sum()).square().sum())
     if chance == 1:
-        raise ValueError(
-            "adjusted homophily needs edges at two or more classes, but all edges are at one class."
-        )
+        raise ValueError("adjusted homophily needs edges at two or more classes, but all edges are at one class.")
     return (edge(graph) - chance) / (1 - chance)
 
 
@@ -72,9 +70,7 @@ def label_informativeness(graph: Graph) -> float:
     joint = joint / joint.sum()
     entropy = _entropy(joint.sum(1))
     if entropy == 0:
-        raise ValueError(
-            "label informativeness needs edges at two or more classes, but all edges are at one class."
-        )
+        raise ValueError("label informativeness needs edges at two or more classes, but all edges are at one class.")
     return float((entropy + _entropy(joint.sum(0)) - _entropy(joint)) / entropy)
 
 

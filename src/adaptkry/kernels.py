@@ -70,9 +70,7 @@ def gather_sum(indptr: Tensor, indices: Tensor, table: Tensor, weights: Tensor |
     Shapes: indptr [n + 1], indices [nnz], table [n, w] contiguous on the CPU, weights [nnz] or None -> [n, w].
     """
     if table.dtype == torch.float32:
-        return embedding_bag(
-            indices, table, indptr, mode="sum", include_last_offset=True, per_sample_weights=weights
-        )
+        return embedding_bag(indices, table, indptr, mode="sum", include_last_offset=True, per_sample_weights=weights)
     values = table.new_ones(1).expand(len(indices)) if weights is None else weights
     matrix = csr(indptr, indices, values, (len(indptr) - 1, len(table)))
     return torch.sparse.mm(matrix, table, "sum")

@@ -179,14 +179,9 @@ class Propagation:
         order = torch.argsort(rows * n + columns)  # the diagonal goes where it belongs in each row
         indptr = self.graph.indptr.long() + torch.arange(n + 1)
         weights = (
-            torch.ones(self.graph.entries, dtype=torch.float64)
-            if self.graph.weights is None
-            else self.graph.weights
+            torch.ones(self.graph.entries, dtype=torch.float64) if self.graph.weights is None else self.graph.weights
         )
-        index = [
-            t.to(self.device, torch.int32 if len(rows) < 2**31 else torch.int64)
-            for t in (indptr, columns[order])
-        ]
+        index = [t.to(self.device, torch.int32 if len(rows) < 2**31 else torch.int64) for t in (indptr, columns[order])]
         matrices = []
         for i, tau in enumerate(self.taus):
             values = torch.cat([tau * weights, self.own[i]]) * self.left[i, rows] * self.right[i, columns]

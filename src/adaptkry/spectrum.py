@@ -56,9 +56,7 @@ def lambda_star(P: Propagation) -> float:
     if components > 1:
         return max(1.0, -lowest)
     if n == 1:
-        raise ValueError(
-            "lambda* is the second largest eigenvalue in size, but a graph of one node has only one."
-        )
+        raise ValueError("lambda* is the second largest eigenvalue in size, but a graph of one node has only one.")
     top = 1 / P.left[0].numpy()  # D_tau^{1/2}
     top = top / np.linalg.norm(top)
     product = _matvec(P)
@@ -69,13 +67,9 @@ def lambda_star(P: Propagation) -> float:
 
 def _symmetric(P):
     if not getattr(P, "is_symmetric", True):
-        raise ValueError(
-            f"a real spectrum needs a symmetric operator, but {P!r} is not. Use direction='both'."
-        )
+        raise ValueError(f"a real spectrum needs a symmetric operator, but {P!r} is not. Use direction='both'.")
     if getattr(P, "is_many", False):
-        raise ValueError(
-            f"the spectrum belongs to one tau, but {P!r} has several. Make one operator for each."
-        )
+        raise ValueError(f"the spectrum belongs to one tau, but {P!r} has several. Make one operator for each.")
     return P
 
 
@@ -96,9 +90,7 @@ class Density:
 
     edges: np.ndarray  # [bins + 1] rising
     mass: np.ndarray  # [bins] share of all eigenvalues, sums to 1
-    error: (
-        np.ndarray
-    )  # [bins] half-width: sampling (3 standard errors) plus what blur may carry over the bin's ends
+    error: np.ndarray  # [bins] half-width: sampling (3 standard errors) plus what blur may carry over the bin's ends
 
     @property
     def centres(self) -> np.ndarray:
@@ -129,9 +121,7 @@ def density_of_states(
         tick: called after every product, for a progress bar.
     """
     if moments < 2 or probes < 2 or bins < 1:
-        raise ValueError(
-            f"moments and probes must be 2 or more, bins 1 or more; {moments}, {probes}, {bins} came."
-        )
+        raise ValueError(f"moments and probes must be 2 or more, bins 1 or more; {moments}, {probes}, {bins} came.")
     low, high = (float(end[0]) for end in extremes(P))
     centre, half = (high + low) / 2, max((high - low) / 2, 1e-8) * (1 + 1e-6)
     mu = _moments(P, centre, half, moments, probes, seed, tick) * _jackson(moments)[:, None]  # [M, probes]

@@ -76,14 +76,8 @@ def hops_converge(graph: Graph, *, tau: float = 0.5, epsilon: float = 0.1) -> Ch
     P = Propagation(_needs_undirected(graph), tau)
     bound, slowest = mixing_bound(graph, tau=tau, epsilon=epsilon)
     if math.isinf(bound):
-        why = (
-            "two or more components"
-            if graph.components()[0] > 1
-            else "a bipartite graph at tau 1, or tau above 1"
-        )
-        return Check(
-            "Theorem 1", "P^K converges", f"lambda* = {slowest:.4f}: no bound", True, f"does not apply: {why}"
-        )
+        why = "two or more components" if graph.components()[0] > 1 else "a bipartite graph at tau 1, or tau above 1"
+        return Check("Theorem 1", "P^K converges", f"lambda* = {slowest:.4f}: no bound", True, f"does not apply: {why}")
     D = P.left[0] ** -2
     limit = (D[:, None] * D).sqrt() / D.sum()
     K = math.ceil(bound)
@@ -133,9 +127,7 @@ def information_loss_is_bounded(graph: Graph, *, terms: int = 4, tau: float = 1.
 def spectrum_grows_with_tau(graph: Graph, *, taus: tuple[float, ...] = TAUS) -> Check:
     """Theorem 3: every eigenvalue of the Laplacian L_tau grows with tau; 0, once a component, stays 0."""
     _needs_undirected(graph)
-    values = torch.stack(
-        [1 - spectrum.eigenvalues(Propagation(graph, tau)).flip(0) for tau in sorted(taus)]
-    )  # [r, n]
+    values = torch.stack([1 - spectrum.eigenvalues(Propagation(graph, tau)).flip(0) for tau in sorted(taus)])  # [r, n]
     components, _ = graph.components()
     still, moving = values[:, :components], values[:, components:].diff(dim=0)
     holds = bool(still.abs().max() < ROUNDING) and bool((moving > -ROUNDING).all())
@@ -149,9 +141,7 @@ def spectrum_grows_with_tau(graph: Graph, *, taus: tuple[float, ...] = TAUS) -> 
     )
 
 
-def some_tau_is_nearer(
-    graph: Graph, *, taus: tuple[float, ...] = TAUS, degree: int = 4, seed: int = 0
-) -> Check:
+def some_tau_is_nearer(graph: Graph, *, taus: tuple[float, ...] = TAUS, degree: int = 4, seed: int = 0) -> Check:
     r"""Theorem 4: for some tau the best weights are no farther from the start than at tau = 1.
 
     With a start drawn from a distribution of mean m and any spread, :math:`E\|w^\ast - w\|^2` is
@@ -181,18 +171,12 @@ def labels_rayleigh_quotient(graph: Graph) -> Check:
     r"""Section 4.1: for two classes coded +1 and -1, the Rayleigh quotient of :math:`D^{1/2}y` is 2(1 - h)."""
     plain = _needs_undirected(graph).without_self_loops()
     if graph.classes != 2 or bool((graph.y < 0).any()):
-        return Check(
-            "Section 4.1", "quotient = 2 (1 - h)", "-", True, "does not apply: needs two classes, all known"
-        )
+        return Check("Section 4.1", "quotient = 2 (1 - h)", "-", True, "does not apply: needs two classes, all known")
     y = plain.degree().sqrt() * (1 - 2 * plain.y.double())
     L = Laplacian(plain)
     quotient = float(y @ (L @ y) / (y @ y))
     edges = torch.repeat_interleave(torch.arange(plain.nodes), plain.indptr.diff())
-    h = (
-        float((plain.y[edges] == plain.y[plain.indices.long()]).double().mean())
-        if plain.weights is None
-        else math.nan
-    )
+    h = float((plain.y[edges] == plain.y[plain.indices.long()]).double().mean()) if plain.weights is None else math.nan
     return Check(
         "Section 4.1",
         "quotient of D^(1/2) y = 2 (1 - h)",

@@ -34,14 +34,12 @@ def csbm(
     Graph(nodes=100, entries=..., features=16, classes=2, undirected)
     """
     n, c = checks.count(nodes, "nodes"), checks.count(classes, "classes")
+    if checks.count(features, "features") == 0:
+        raise ValueError("csbm needs at least 1 feature, but 0 came.")
     if c < 2 or n < c:
-        raise ValueError(
-            f"csbm needs at least 2 classes and a node for each, but {c} classes and {n} nodes came."
-        )
+        raise ValueError(f"csbm needs at least 2 classes and a node for each, but {c} classes and {n} nodes came.")
     if not -1 <= phi <= 1:
-        raise ValueError(
-            f"phi must lie in [-1, 1], but {phi} came: 1 is full homophily, -1 full heterophily."
-        )
+        raise ValueError(f"phi must lie in [-1, 1], but {phi} came: 1 is full homophily, -1 full heterophily.")
     if not 0 < degree < n:
         raise ValueError(f"the average degree must lie between 0 and the number of nodes, but {degree} came.")
     random = np.random.default_rng(seed)

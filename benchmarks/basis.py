@@ -1,0 +1,115 @@
+"""How fast is a whole Krylov basis against torch's CSR product and SciPy's, in the same run?
+
+    python -m benchmarks.basis [--device cuda] [--rounds 7] [--out results/benchmarks.jsonl]
+
+Every contender keeps all K + 1 hops; ours includes scaling, panels and the stacked result, theirs gets the finished
+matrix P_tau with its values for free. Medians of interleaved rounds. Bytes count every gathered row once:
+entries * (4 d + 4) + 2 * 4 n d for each hop (columns as int32, the own row read, the result written).
+"""
+
+import argparse
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from adaptkry import kernels, results, timing
+from adaptkry.bases import average, krylov, stack
+from adaptkry.operators import Propagation
+from benchmarks.shapes import SHAPES, Shape, features, power_law
+
+DEGREE, TAU, TAUS = 10, 0.8, [0.5, 0.8, 1.1]
+
+
+def hops(P, x):
+    """x, Px, ..., P^K x the straightforward way, all kept."""
+    kept = [x]
+    for _ in range(DEGREE):
+        kept.append(P @ kept[-1])
+    return kept
+
+
+def finished(P: Propagation) -> sp.csr_array:
+    """P_tau with its values, as SciPy has it."""
+    A = P.graph.adjacency
+    inner = P.tau * A + sp.diags_array(P.own[0].numpy())
+    return sp.csr_array(sp.diags_array(P.left[0].numpy()) @ inner @ sp.diags_array(P.right[0].numpy())).astype(
+        np.float32
+    )
+
+
+def torch_csr(matrix: sp.csr_array, device: str) -> torch.Tensor:
+    """The same as a torch CSR matrix."""
+    parts = (torch.from_numpy(np.asarray(part)) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return kernels.csr(*parts, matrix.shape).to(device)
+
+
+def contenders(shape: Shape, device: str) -> dict:
+    """What is timed on one graph."""
+    graph, x = power_law(shape), features(shape)
+    P, many = Propagation(graph, TAU), Propagation(graph, TAUS)
+    matrix = finished(P)
+    P, many, x, rival = P.to(device), many.to(device), x.to(device), torch_csr(matrix, device)
+    error = (stack(krylov(P, x, 3))[:, 3] - hops(rival, x)[3]).norm() / x.norm()
+    if not error < 1e-5:
+        raise RuntimeError(f"contenders disagree by {float(error):.1e}; a time would mean nothing")
+    jobs = {
+        "adaptkry": lambda: stack(krylov(P, x, DEGREE)),
+        "adaptkry_products": lambda: hops(P, x),
+        "adaptkry_3_taus": lambda: stack(average(krylov, many, x, DEGREE)),
+        "torch_csr": lambda: hops(rival, x),
+    }
+    if device == "cpu":
+        array = x.numpy()
+        jobs["scipy"] = lambda: hops(matrix, array)
+    return jobs
+
+
+def measure(name: str, device: str, rounds: int) -> dict:
+    """One row: medians, ratios and gathered bytes a second."""
+    shape = SHAPES[name]
+    jobs = contenders(shape, device)
+    with timing.progress(f"{name} on {device}", len(jobs) * (rounds + 1)) as tick:
+        spent = timing.interleaved(jobs, rounds, device, tick)
+    moved = DEGREE * (shape.entries * (4 * shape.features + 4) + 2 * 4 * shape.nodes * shape.features)
+    ratios = {
+        f"speedup_over_{rival}": spent[rival] / spent["adaptkry"] for rival in ("torch_csr", "scipy") if rival in spent
+    }
+    return {
+        "benchmark": "basis",
+        "graph": name,
+        "config": {**vars(shape), "degree": DEGREE, "tau": TAU, "taus": TAUS, "dtype": "float32", "rounds": rounds},
+        "seed": 0,
+        "seconds": spent,
+        **ratios,
+        "products_over_torch_csr": spent["torch_csr"] / spent["adaptkry_products"],
+        "three_taus_over_one": spent["adaptkry_3_taus"] / spent["adaptkry"],
+        "terabytes_per_second": moved / spent["adaptkry_products"] / 1e12,
+        **results.provenance(device),
+    }
+
+
+def main() -> None:
+    """Measure, print, append the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--out", default="results/benchmarks.jsonl")
+    asked = parser.parse_args()
+    rows = [measure(name, asked.device, asked.rounds) for name in SHAPES]
+    results.append(asked.out, rows)
+    show(rows)
+
+
+def show(rows: list[dict]) -> None:
+    """The rows as a table."""
+    for row in rows:
+        print(f"\n{row['graph']}, K = {DEGREE} hops, float32, {row['device']}")
+        for what, value in row["seconds"].items():
+            print(f"  {what:28} {value * 1e3:10.1f} ms")
+        for what in sorted(what for what in row if "_over_" in what or "terabytes" in what):
+            print(f"  {what:28} {row[what]:10.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""How long does the density of states of an ogbn-arxiv-shaped graph take?
+
+python -m benchmarks.density [--out results/benchmarks.jsonl]
+"""
+
+import argparse
+
+from adaptkry import results, timing
+from adaptkry.operators import Propagation
+from adaptkry.spectrum import density_of_states
+from benchmarks.shapes import SHAPES, power_law
+
+
+def main() -> None:
+    """Measure once, print, append the row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moments", type=int, default=400)
+    parser.add_argument("--probes", type=int, default=32)
+    parser.add_argument("--out", default="results/benchmarks.jsonl")
+    asked = parser.parse_args()
+    P = Propagation(power_law(SHAPES["arxiv"]))
+    found = []
+    with timing.progress("density of states", asked.moments // 2 + 1) as tick:
+        job = lambda: found.append(density_of_states(P, moments=asked.moments, probes=asked.probes, tick=tick))  # noqa: E731
+        spent = timing.seconds(job)
+    row = {
+        "benchmark": "density_of_states",
+        "graph": "arxiv",
+        "config": {
+            **vars(SHAPES["arxiv"]),
+            "moments": asked.moments,
+            "probes": asked.probes,
+            "bins": len(found[0].mass),
+        },
+        "seed": 0,
+        "seconds": {"density_of_states": spent},
+        "largest_error_bar": float(found[0].error.max()),
+        **results.provenance(),
+    }
+    results.append(asked.out, [row])
+    print(f"density of states, arxiv shape: {spent:.1f} s, largest error bar {row['largest_error_bar']:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Graphs of a benchmark's size and skew, since the benchmark's own data may not be at hand."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from adaptkry.graph import Graph
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a graph is, and how wide its features are."""
+
+    nodes: int
+    entries: int
+    features: int
+
+
+SHAPES = {
+    "arxiv": Shape(169_343, 2_315_598, 128),
+    "squirrel": Shape(5_201, 396_846, 2_089),
+}
+
+
+def power_law(shape: Shape, exponent: float = 2.5, seed: int = 0) -> Graph:
+    """Chung-Lu graph: ends of edges drawn in proportion to power-law weights, node order shuffled."""
+    random = np.random.default_rng(seed)
+    weight = (np.arange(shape.nodes) + 10.0) ** (-1 / (exponent - 1))
+    random.shuffle(weight)
+    ladder = np.cumsum(weight / weight.sum())
+    wanted, pairs = shape.entries // 2, np.empty((2, 0), dtype=np.int64)
+    while pairs.shape[1] < wanted:  # repeats and loops are dropped, so draw until there are enough
+        drawn = np.searchsorted(ladder, random.random((2, wanted))).clip(max=shape.nodes - 1)
+        drawn = np.sort(drawn[:, drawn[0] != drawn[1]], axis=0)
+        pairs = np.unique(np.concatenate([pairs, drawn], axis=1), axis=1)
+    return Graph(pairs[:, random.permutation(pairs.shape[1])[:wanted]], nodes=shape.nodes)
+
+
+def features(shape: Shape, seed: int = 0) -> torch.Tensor:
+    """Standard normal features [n, d] in float32."""
+    return torch.randn(shape.nodes, shape.features, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,5 @@
+"""`python -m adaptkry`."""
+
+from adaptkry.cli import main
+
+main()
