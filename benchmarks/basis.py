@@ -9,11 +9,10 @@ entries * (4 d + 4) + 2 * 4 n d for each hop (columns as int32, the own row read
 
 import argparse
 
-import numpy as np
 import scipy.sparse as sp
 import torch
 
-from adaptkry import kernels, results, timing
+from adaptkry import results, timing
 from adaptkry.bases import average, krylov, stack
 from adaptkry.operators import Propagation
 from benchmarks.shapes import SHAPES, Shape, features, power_law
@@ -29,27 +28,18 @@ def hops(P, x):
     return kept
 
 
-def finished(P: Propagation) -> sp.csr_array:
-    """P_tau with its values, as SciPy has it."""
-    A = P.graph.adjacency
-    inner = P.tau * A + sp.diags_array(P.own[0].numpy())
-    return sp.csr_array(sp.diags_array(P.left[0].numpy()) @ inner @ sp.diags_array(P.right[0].numpy())).astype(
-        np.float32
-    )
-
-
-def torch_csr(matrix: sp.csr_array, device: str) -> torch.Tensor:
-    """The same as a torch CSR matrix."""
-    parts = (torch.from_numpy(np.asarray(part)) for part in (matrix.indptr, matrix.indices, matrix.data))
-    return kernels.csr(*parts, matrix.shape).to(device)
+def in_scipy(matrix: torch.Tensor) -> sp.csr_array:
+    """A torch CSR matrix as SciPy has it."""
+    parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
+    return sp.csr_array(tuple(part.numpy() for part in parts), shape=tuple(matrix.shape))
 
 
 def contenders(shape: Shape, device: str) -> dict:
     """What is timed on one graph."""
     graph, x = power_law(shape), features(shape)
     P, many = Propagation(graph, TAU), Propagation(graph, TAUS)
-    matrix = finished(P)
-    P, many, x, rival = P.to(device), many.to(device), x.to(device), torch_csr(matrix, device)
+    P, many, x = P.to(device), many.to(device), x.to(device)
+    rival = P.to_csr()
     error = (stack(krylov(P, x, 3))[:, 3] - hops(rival, x)[3]).norm() / x.norm()
     if not error < 1e-5:
         raise RuntimeError(f"contenders disagree by {float(error):.1e}; a time would mean nothing")
@@ -60,7 +50,7 @@ def contenders(shape: Shape, device: str) -> dict:
         "torch_csr": lambda: hops(rival, x),
     }
     if device == "cpu":
-        array = x.numpy()
+        array, matrix = x.numpy(), in_scipy(rival)
         jobs["scipy"] = lambda: hops(matrix, array)
     return jobs
 

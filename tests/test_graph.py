@@ -61,9 +61,10 @@ def test_repeated_weights_add_and_the_larger_direction_wins():
     np.testing.assert_array_equal(dense(graph), [[0, 2.5], [2.5, 0]])
 
 
-def test_an_edge_of_weight_zero_is_no_edge():
-    graph = Graph(PAIRS, weights=[0, 0, 1, 1, 0])
-    assert graph.entries == 3
+@pytest.mark.parametrize(("directed", "entries"), [(True, 2), (False, 3)])
+def test_an_edge_of_weight_zero_is_no_edge(directed, entries):
+    graph = Graph(PAIRS, weights=[0, 0, 1, 1, 0], directed=directed)
+    assert graph.entries == entries
     assert graph.isolated().tolist() == [True, False, False, True]
 
 

@@ -7,6 +7,7 @@
 torch.Size([200, 11, 16])
 """
 
+from adaptkry.about import VERSION
 from adaptkry.bases import BASES as BASES
 from adaptkry.bases import average as average
 from adaptkry.bases import bernstein as bernstein
@@ -33,4 +34,4 @@ from adaptkry.spectrum import grade as grade
 from adaptkry.spectrum import lambda_star as lambda_star
 from adaptkry.theory import check_all as check_all
 
-__version__ = "0.1.0"
+__version__ = VERSION

@@ -126,7 +126,7 @@ def bernstein(P, x: Tensor, degree: int) -> Terms:
     """
     terms = list(chebyshev(P, x, degree))
     for row in bernstein_in_chebyshev(degree).tolist():
-        total = row[0] * terms[0]
+        total = torch.zeros_like(terms[-1]).add_(terms[0], alpha=row[0])  # x may be [n, d] where the rest is [r, n, d]
         for coefficient, term in zip(row[1:], terms[1:], strict=True):
             total.add_(term, alpha=coefficient)
         yield total
@@ -149,7 +149,7 @@ def chebyshev_nodes(degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Step:
-    """One Lanczos step: the unit vector, and alpha, beta of P q_k = beta_k q_{k+1} + alpha_k q_k + beta_{k-1} q_{k-1}."""
+    """One Lanczos step: the unit vector, and a, b of P q_k = b_k q_{k+1} + a_k q_k + b_{k-1} q_{k-1}."""
 
     term: Tensor  # [n, d]
     alpha: Tensor  # [1, d] of the vector before; 0 at the first step

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from adaptkry import __version__, demo
+from adaptkry import demo
+from adaptkry.about import VERSION
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",
@@ -25,13 +26,15 @@ screen = Console()
 def version(asked: bool) -> None:
     """Print the version and leave."""
     if asked:
-        typer.echo(f"adaptkry {__version__}")
+        typer.echo(f"adaptkry {VERSION}")
         raise typer.Exit
 
 
 @app.callback()
 def common(
-    show: Annotated[bool, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")] = False,  # noqa: ARG001
+    _show: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Learning with polynomial graph filters."""
 

@@ -141,7 +141,7 @@ class Filter(nn.Module):
         return torch.einsum("nkd,k->nd" if w.ndim == 1 else "nkd,dk->nd", terms, w)
 
     def response(self, eigenvalues: Tensor) -> Tensor:
-        """g at the operator's eigenvalues [m]: [m], or [m, d] with one filter a channel."""
+        """The response g at the operator's eigenvalues [m]: [m], or [m, d] with one filter a channel."""
         eigenvalues = checks.floats(eigenvalues, "eigenvalues")
         terms = self.basis(
             Diagonal(eigenvalues), eigenvalues.new_ones(len(eigenvalues), 1), self.degree, **self.options
@@ -174,6 +174,7 @@ class Shift:
 
     def __init__(self, size: int):
         self.shape = (size, size)
+        self.is_symmetric = False  # so that the orthonormal basis refuses it: Lanczos would yield nonsense
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return torch.cat([torch.zeros_like(x[:1]), x[:-1]])

@@ -58,7 +58,7 @@ def class_insensitive(graph: Graph) -> float:
 def adjusted(graph: Graph) -> float:
     """Platonov et al. 2023: edge homophily corrected for chance; 0 for random wiring, 1 for perfect agreement."""
     counts = class_counts(graph)
-    chance = float((counts.sum(1) / counts.sum()).square().sum())
+    chance = float(counts.sum(0) @ counts.sum(1) / counts.sum() ** 2)  # both ends drawn on their own
     if chance == 1:
         raise ValueError("adjusted homophily needs edges at two or more classes, but all edges are at one class.")
     return (edge(graph) - chance) / (1 - chance)

@@ -4,7 +4,8 @@ r"""Operators: anything with `@`, `shape` and `to_dense`.
 :math:`A_\tau = \tau A + (1 - \tau) I` and :math:`D_\tau` its row sums, and its directed siblings.
 """
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -60,8 +61,8 @@ class Propagation:
     tensor([[0.0000], [0.5000], [0.5000]])
     """
 
-    def __init__(self, graph: Graph, tau=1.0, direction: Direction = "both"):
-        self.taus = checks.taus(tau)
+    def __init__(self, graph: Graph, tau: float | Sequence[float] = 1.0, direction: Direction = "both"):
+        self.taus: tuple[float, ...] = checks.taus(tau)
         self.is_many = not hasattr(tau, "__float__") or getattr(tau, "ndim", 0) == 1
         self.direction = direction
         turn = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
@@ -73,14 +74,15 @@ class Propagation:
         self.right = inverse_root(columns, taus).masked_fill(alone, 1.0)  # [r, n]  T
         self.own = (1 - taus).expand(-1, len(rows)).masked_fill(alone, 1.0)  # [r, n]  the diagonal of A_tau
         self.device = torch.device("cpu")
-        self._prepared: dict[torch.dtype, tuple] = {}
+        self._prepared: dict[torch.dtype, Any] = {}
 
     @property
     def tau(self) -> float:
         """The one tau; several have no single value."""
-        if len(self.taus) > 1:
+        first, *others = self.taus
+        if others:
             raise ValueError(f"this operator has {len(self.taus)} taus {list(self.taus)}; use .taus.")
-        return self.taus[0]
+        return first
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,8 +130,7 @@ class Propagation:
         """The bare product, without gradient: column panels on the CPU, torch's CSR on a GPU."""
         wide = x.reshape(len(self.taus), self.shape[0], -1)  # [r, n, d]
         if self.device.type != "cpu":
-            result = torch.stack([P @ part for P, part in zip(self._prepare(x.dtype), wide, strict=True)])
-            return result.reshape(x.shape)
+            return self._prepare(x.dtype)(wide).reshape(x.shape)
         width, columns = self.panel, wide.shape[2]
         if columns <= width:
             return self._panel(wide).reshape(x.shape)
@@ -158,10 +159,10 @@ class Propagation:
         sums = sums.view(n, r, w).transpose(0, 1).mul_(left_tau[taus])
         return torch.addcmul(sums, scaled, left_own[taus], out=sums if out is None else out)
 
-    def _prepare(self, dtype: torch.dtype) -> tuple:
-        """The scalings in the signal's own precision; on a GPU the CSR matrices that carry them."""
+    def _prepare(self, dtype: torch.dtype):
+        """The scalings in the signal's own precision; on a GPU the ready-made product."""
         if dtype not in self._prepared:
-            make = self._scalings if self.device.type == "cpu" else self._matrices
+            make = self._scalings if self.device.type == "cpu" else self._on_gpu
             self._prepared[dtype] = make(dtype)
         return self._prepared[dtype]
 
@@ -171,22 +172,30 @@ class Propagation:
         weights = None if self.graph.weights is None else self.graph.weights.to(dtype)
         return *(f[:, :, None].to(dtype) for f in factors), weights
 
-    def _matrices(self, dtype: torch.dtype) -> tuple:
-        n = self.shape[0]
+    def _on_gpu(self, dtype: torch.dtype):
+        """The product as a function of [r, n, d]: our own kernel where Triton is installed, else torch's CSR."""
+        try:
+            from adaptkry.kernels import cuda  # Triton comes with torch's CUDA builds, not with its CPU builds
+        except ImportError:
+            matrices = [self.to_csr(i, dtype) for i in range(len(self.taus))]
+            return lambda wide: torch.stack([P @ x for P, x in zip(matrices, wide, strict=True)])
+        *scalings, weights = self._scalings(dtype)
+        flat = [part[:, :, 0].contiguous().to(self.device) for part in scalings]  # [r, n]
+        tasks = cuda.Tasks(self.graph.indptr, self.graph.indices, weights, self.device)
+        return lambda wide: tasks.product(wide.contiguous(), *flat)
+
+    def to_csr(self, which: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+        """P_tau of tau number `which` as a torch CSR matrix with values, on this operator's device."""
+        n, tau = self.shape[0], self.taus[which]
         rows = torch.repeat_interleave(torch.arange(n), self.graph.indptr.diff())
         rows = torch.cat([rows, torch.arange(n)])
         columns = torch.cat([self.graph.indices.long(), torch.arange(n)])
-        order = torch.argsort(rows * n + columns)  # the diagonal goes where it belongs in each row
-        indptr = self.graph.indptr.long() + torch.arange(n + 1)
-        weights = (
-            torch.ones(self.graph.entries, dtype=torch.float64) if self.graph.weights is None else self.graph.weights
-        )
-        index = [t.to(self.device, torch.int32 if len(rows) < 2**31 else torch.int64) for t in (indptr, columns[order])]
-        matrices = []
-        for i, tau in enumerate(self.taus):
-            values = torch.cat([tau * weights, self.own[i]]) * self.left[i, rows] * self.right[i, columns]
-            matrices.append(kernels.csr(*index, values[order].to(self.device, dtype), self.shape))
-        return tuple(matrices)
+        weights = self.graph.weights
+        entries = torch.ones(self.graph.entries, dtype=torch.float64) if weights is None else weights
+        values = torch.cat([tau * entries, self.own[which]]) * self.left[which, rows] * self.right[which, columns]
+        place = torch.stack([rows, columns])
+        matrix = torch.sparse_coo_tensor(place, values.to(dtype), (n, n), check_invariants=False)
+        return kernels.as_csr(matrix.coalesce()).to(self.device)
 
     def to_dense(self) -> Tensor:
         """P_tau as a dense float64 matrix [n, n], or [r, n, n] for r taus."""
@@ -212,7 +221,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        return ctx.operator.T.product(gradient), None
+        return _Product.apply(gradient, ctx.operator.T), None  # type: ignore[return-value]
 
 
 def inverse_root(degrees: Tensor, taus: Tensor) -> Tensor:

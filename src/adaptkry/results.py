@@ -9,15 +9,15 @@ from pathlib import Path
 
 import torch
 
+from adaptkry.about import VERSION
+
 
 def provenance(device: str | torch.device = "cpu") -> dict[str, str]:
     """Where and when a row was made: version, commit, device, torch and Python."""
-    from adaptkry import __version__  # the package's own name for itself; imported late, it imports us
-
     on_gpu = torch.device(device).type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()}, {torch.get_num_threads()} threads"
     return {
-        "version": __version__,
+        "version": VERSION,
         "commit": os.environ.get("ADAPTKRY_COMMIT") or commit(),
         "device": name,
         "torch": torch.__version__,

@@ -23,7 +23,7 @@ def csbm(
         nodes: number of nodes n.
         phi: -1 (neighbours always differ) to 1 (neighbours always agree); 0 puts nothing in the edges. The share
             of the information in the edges is :math:`|\sin(\phi\pi/2)|`, in the features :math:`\cos(\phi\pi/2)`,
-            so that the total is the same for every phi.
+            so that the squares of the two add up to the same for every phi.
         classes: number of classes c, as equal in size as possible.
         features: number of features d.
         degree: average degree.

@@ -6,7 +6,7 @@ Measured on two cores and an H200 (`benchmarks/basis.py`, rows in `results/`):
   as long as the table is narrow enough to stay in the last-level cache: hence column panels.
 * CPU float64: embedding_bag has no fast path for doubles; torch.sparse.mm(..., reduce="sum") has one, and takes
   a value array of stride 0, so none is stored there either.
-* CUDA: cuSPARSE's CSR product already runs near memory speed and wants values; there they carry the scaling.
+* CUDA: `kernels.cuda`, a Triton kernel without values; cuSPARSE's is as fast but not repeatable.
 
 Each output row is summed by one thread in the order of its entries, so the same input gives the same bits.
 """
@@ -57,11 +57,20 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device | str = "cpu") -
     return torch.from_numpy(np.empty(shape, dtype={4: np.float32, 8: np.float64}[width]))
 
 
-def csr(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def csr(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A torch CSR matrix, without torch's remark that CSR is in beta."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
+
+
+def as_csr(matrix: Tensor) -> Tensor:
+    """A COO matrix as CSR with int32 indices where they fit (MKL and cuSPARSE like those better)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        made = matrix.to_sparse_csr()
+    kind = torch.int32 if made.values().numel() < 2**31 else torch.int64
+    return csr(made.crow_indices().to(kind), made.col_indices().to(kind), made.values(), tuple(made.shape))
 
 
 def gather_sum(indptr: Tensor, indices: Tensor, table: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -1,0 +1,3 @@
+"""What this is."""
+
+VERSION = "0.1.0"
