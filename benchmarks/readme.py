@@ -37,7 +37,8 @@ def table(rows: list[dict]) -> str:
         if row["benchmark"] == "density_of_states":
             lines.append(
                 f"The density of states of the {row['graph']} shape ({row['config']['moments']} moments, "
-                f"{row['config']['probes']} probes) takes {row['seconds']['density_of_states']:.1f} s on {row['device']}."
+                f"{row['config']['probes']} probes) takes "
+                f"{row['seconds']['density_of_states']:.1f} s on {row['device']}."
             )
     return "\n".join(lines) + "\n"
 
