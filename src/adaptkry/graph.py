@@ -4,7 +4,8 @@
 An unweighted graph stores no values at all; every entry is 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,6 +19,17 @@ from adaptkry import checks
 Direction = Literal["both", "out", "in"]
 
 
+@dataclass(frozen=True)
+class Info:
+    """What is known about a graph beyond its numbers."""
+
+    name: str = "graph"
+    metric: str = "accuracy"  # or "roc_auc"
+    masks: Mapping[str, Tensor] | None = None  # fixed splits: train, validation, test as bool [s, n]
+    class_names: Sequence[str] | None = None
+    node_ids: Sequence[str] | None = None
+
+
 class Graph:
     """Nodes with features and labels, and edges between them.
 
@@ -29,6 +41,7 @@ class Graph:
         weights: non-negative edge weights [m]; without them every edge counts 1.
         directed: keep the direction of edges. Otherwise each edge is entered both ways.
         self_loops: keep edges from a node to itself (one diagonal entry each), or drop them.
+        info: name, metric, fixed splits and the names of classes and nodes.
 
     Repeated edges are merged: into one entry where the graph is unweighted, by adding their weights where
     it is weighted. An undirected weighted edge listed both ways with two weights gets the larger one.
@@ -56,6 +69,7 @@ class Graph:
         weights=None,
         directed: bool = False,
         self_loops: bool = True,
+        info: Info | None = None,
     ):
         if nodes is None:
             nodes = next((len_of(rows) for rows in (features, labels) if rows is not None), None)
@@ -63,6 +77,7 @@ class Graph:
         values = None if weights is None else checks.weights(weights, pairs.shape[1]).numpy()
         matrix = merge(pairs.numpy(), values, n, directed=directed, self_loops=self_loops)
         self.is_directed = bool(directed)
+        self.info = info or Info()
         self.indptr, self.indices = compact(matrix.indptr), compact(matrix.indices)
         if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels want one index type
             self.indptr, self.indices = self.indptr.long(), self.indices.long()
@@ -162,7 +177,9 @@ class Graph:
         return self._remake(self.adjacency, directed=self.is_directed, self_loops=False)
 
     def _remake(self, adjacency, **options) -> "Graph":
-        return Graph.from_scipy(adjacency, self.features, self.y, weighted=self.weights is not None, **options)
+        return Graph.from_scipy(
+            adjacency, self.features, self.y, weighted=self.weights is not None, info=self.info, **options
+        )
 
     def __repr__(self) -> str:
         width = 0 if self.features is None else self.features.shape[1]
