@@ -120,12 +120,16 @@ def terms_equal_their_response_on_the_spectrum(basis, P, x, degree) -> None:
     assert_close(stack(basis(P, x, degree)), through_the_spectrum(basis, P, x, degree), rtol=1e-10, atol=1e-10)
 
 
-def stack_in_panels_has_the_bits_of_the_terms(basis, P, x, degree) -> None:
+def stack_in_panels_equals_the_terms(basis, P, x, degree, tolerance: float = 1e-10) -> None:
     whole = torch.stack(list(basis(P, x, degree)), 1)
     for panel in (1, 2, x.shape[1] + 1):
         watched = Watched(P, panel)
-        assert_same_bits(stack(basis(watched, x, degree)), whole)
+        assert_close(stack(basis(watched, x, degree)), whole, rtol=tolerance, atol=tolerance)
         assert watched.products == degree * -(-x.shape[1] // panel)
+
+
+def stack_in_panels_has_the_bits_of_the_terms(basis, P, x, degree) -> None:
+    stack_in_panels_equals_the_terms(basis, P, x, degree, tolerance=0)
 
 
 def _contract(*clauses: Callable) -> pytest.MarkDecorator:
@@ -139,8 +143,7 @@ OPERATOR_CONTRACT = _contract(
     columns_are_independent,
     same_input_gives_the_same_bits,
 )
-BASIS_CONTRACT = _contract(
-    degree_k_takes_k_products_and_gives_k_plus_1_terms,
-    terms_equal_their_response_on_the_spectrum,
-    stack_in_panels_has_the_bits_of_the_terms,
-)
+_BASIS = (degree_k_takes_k_products_and_gives_k_plus_1_terms, terms_equal_their_response_on_the_spectrum)
+BASIS_CONTRACT = _contract(*_BASIS, stack_in_panels_has_the_bits_of_the_terms)
+# Lanczos sums over nodes, and torch orders such a sum according to the number of columns beside it.
+LANCZOS_CONTRACT = _contract(*_BASIS, stack_in_panels_equals_the_terms)

@@ -65,10 +65,10 @@ def three_term(P, x: Tensor, degree: int, step: Callable[[int], tuple[float, flo
     for k in range(1, degree + 1):
         a, b, c = step(k)
         product = a * (P @ newer)
-        if b:
-            product = product.add(newer, alpha=b)
+        if b:  # not add(alpha=b): torch rounds that once or twice by layout, and panels would differ in the last bit
+            product = product + b * newer
         if c and k > 1:
-            product = product.add(older, alpha=c)
+            product = product - older if c == -1 else product + c * older
         older, newer = newer, product
         yield newer
 

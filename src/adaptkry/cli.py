@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -10,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from adaptkry import demo
+from adaptkry import datasets, demo, homophily, predictions, runs, spectrum, splits, theory, timing
 from adaptkry.about import VERSION
+from adaptkry.operators import Propagation
+from adaptkry.recipes import recipe
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",
@@ -52,6 +55,95 @@ def demo_command(
         typer.echo(json.dumps(tour, default=np.ndarray.tolist))
     else:
         print_tour(tour)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
+Root = Annotated[Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")]
+GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
+
+
+@app.command(epilog="Examples:  adaptkry fit csbm  |  adaptkry fit cora --out runs/cora  |  adaptkry fit edges.csv nodes.csv")
+def fit(
+    graph: GraphName,
+    method: Annotated[str, typer.Option(help="adaptkry, orthkry, mlp, lowpass")] = "adaptkry",
+    tau: Annotated[list[float] | None, typer.Option(help="Above 0; give it again for several.")] = None,
+    degree: Annotated[int | None, typer.Option(help="Hops K.")] = None,
+    direction: Annotated[list[str] | None, typer.Option(help="both, out, in; give it again for several.")] = None,
+    hop_norm: Annotated[bool | None, typer.Option(help="Scale every hop to the norm of X.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
+    split: Annotated[str, typer.Option(help=f"One of {', '.join(splits.SPLITS)}.")] = "class_balanced",
+    count: Annotated[int, typer.Option("--splits", help="How many splits, trained as one batch.")] = 10,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="Run folder; runs/GRAPH-METHOD by default.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on where a killed run stopped.")] = False,
+    root: Root = None,
+    as_json: Json = False,
+) -> None:
+    """Train a method on many splits as one batch, test it, and write a run folder with a picture."""
+    loaded = datasets.load(graph, root=root)
+    name = loaded.info.name
+    changes = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
+    made = recipe(method, name, **{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()})
+    chosen = splits.make(loaded, split, count)
+    folder = out or Path("runs") / f"{name}-{method}"
+    with timing.live(f"{method} on {name}", made.epochs, quiet=as_json) as look:
+        run = runs.fit(loaded, made, chosen, device=device, out=folder, resume=resume, look=look)
+    picture = runs.picture(run, loaded, folder, chosen)
+    if as_json:
+        typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "rows": run.rows}))
+    else:
+        typer.echo(run.summary())
+        typer.echo(f"run folder: {folder}\npicture: {picture}")
+
+
+@app.command(epilog="Examples:  adaptkry predict runs/cora-adaptkry --out predictions.csv")
+def predict(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    graph: Annotated[list[str] | None, typer.Option(help="A name or your own file(s); by default the run's graph.")] = None,
+    out: Annotated[Path, typer.Option(help="Where the table goes.")] = Path("predictions.csv"),
+    root: Root = None,
+    as_json: Json = False,
+) -> None:
+    """Write the class and the class probabilities of every node."""
+    loaded = runs.load_run(run)
+    asked = datasets.load(graph or [loaded.about["graph"]], root=root)
+    count = predictions.write_csv(out, loaded, asked)
+    typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
+
+
+@app.command(epilog="Examples:  adaptkry inspect csbm  |  adaptkry inspect squirrel --json")
+def inspect(graph: GraphName, root: Root = None, as_json: Json = False) -> None:
+    """Size, components, homophily, spectrum, lambda*, mixing bound and warnings of a graph."""
+    from adaptkry import inspection
+
+    found = inspection.look(datasets.load(graph, root=root))
+    if as_json:
+        typer.echo(json.dumps(found, default=np.ndarray.tolist))
+    else:
+        print_inspection(found)
+
+
+@app.command("datasets", epilog="Examples:  adaptkry datasets  |  adaptkry datasets --json")
+def list_datasets(as_json: Json = False) -> None:
+    """The graphs that can be named."""
+    rows = datasets.describe()
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
+    screen.print(table)
+
+
+def print_inspection(found: dict) -> None:
+    """What was found about a graph, as text."""
+    screen.print(f"[bold]{found['graph']}[/bold]", highlight=False)
+    for name, value in found["facts"].items():
+        screen.print(f"  {name:24} {value}", highlight=False)
+    print_density(found["density"])
+    for text in found["warnings"]:
+        screen.print(f"[yellow]warning:[/yellow] {text}", highlight=False)
 
 
 def print_tour(tour: dict) -> None:

@@ -176,6 +176,12 @@ class Graph:
         """The same graph without edges from a node to itself."""
         return self._remake(self.adjacency, directed=self.is_directed, self_loops=False)
 
+    def relabelled(self, labels) -> "Graph":
+        """The same graph with other labels; nothing else is copied."""
+        other = object.__new__(Graph)
+        other.__dict__.update(self.__dict__, y=checks.labels(labels, self.nodes))
+        return other
+
     def _remake(self, adjacency, **options) -> "Graph":
         return Graph.from_scipy(
             adjacency, self.features, self.y, weighted=self.weights is not None, info=self.info, **options

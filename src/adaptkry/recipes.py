@@ -111,11 +111,11 @@ def features_of(graph: Graph, made: Recipe) -> Tensor:
     return x / x.sum(1, keepdim=True).clamp(min=1) if made.normalise else x
 
 
-def basis_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") -> Tensor:
-    """All basis terms of a recipe, [T, n, d]: directions one after the other, untied taus too."""
+def basis_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """All basis terms of a recipe, [T, n, d], directions one after the other, untied taus too; and their scaling [T]."""
     x = features_of(graph, made).to(device)
     if made.degree == 0:
-        return x[None]
+        return x[None], torch.ones(1)
     make, parts = BASES[made.basis], []
     for direction in made.directions:
         if made.tied or len(made.taus) == 1:
@@ -126,10 +126,9 @@ def basis_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") -> 
                 P = Propagation(graph, tau, direction).to(device)  # type: ignore[arg-type]
                 parts.append(stack(make(P, x, made.degree)).transpose(0, 1))
     terms = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return scaled_like(terms, x) if made.hop_norm else terms
-
-
-def scaled_like(terms: Tensor, x: Tensor) -> Tensor:
-    """Every hop at the norm of X; a hop that is zero stays zero. In place."""
-    size = terms.flatten(1).norm(dim=1)
-    return terms.mul_(torch.where(size > 0, x.norm() / size.clamp(min=1e-30), 0)[:, None, None])
+    scale = torch.ones(len(terms), device=device)
+    if made.hop_norm:  # every hop at the norm of X; a hop that is zero stays zero
+        size = torch.stack([term.norm() for term in terms])
+        scale = torch.where(size > 0, x.norm() / size.clamp(min=1e-30), 0)
+        terms.mul_(scale[:, None, None])
+    return terms, scale.cpu()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.fft import dct
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
@@ -155,8 +156,8 @@ def density_of_states(
     dtype = torch.float32 if half > scale / 4 else torch.float64
     mu = _moments(P, centre, half, moments, probes, seed, dtype, tick).mean(1) * _jackson(moments)  # [M]
     edges = np.linspace(-1, 1, bins + 1)
-    mass = np.diff(_below(mu[:, None], edges)[:, 0])
-    blur = _blur(mu[:, None], edges)
+    mass = np.diff(_below(mu, edges))
+    blur = _blur(mu, edges)
     blur = blur[1:] + blur[:-1]
     error = blur + _chance(mass + blur, P.shape[0] * probes) + ROUNDING
     return Density(centre + half * edges, mass, error)
@@ -211,25 +212,29 @@ def _jackson(count: int) -> np.ndarray:
 
 
 def _below(mu: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Mass below each edge of damped series mu [M, p], exactly: [edges, p]. In angle it is a cosine series."""
+    """Mass below each edge of a damped series mu [M], exactly: [edges]. In angle it is a cosine series."""
     angle, k = np.arccos(edges), np.arange(1, len(mu))
-    tail = np.sin(angle[:, None] * k) @ (mu[1:] * 2 / k[:, None])
-    return mu[0] - (angle[:, None] * mu[0] + tail) / math.pi
+    return mu[0] - (angle * mu[0] + np.sin(angle[:, None] * k) @ (mu[1:] * 2 / k)) / math.pi
 
 
 def _blur(mu: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """How much mass damping may have carried over each edge: [edges].
 
-    A point mass in place spreads as Jackson's kernel, whose part beyond an edge is known exactly; the places are
-    known only after the blur itself, which can halve that part right at an edge: hence the 2.
+    In angle a point mass spreads as Jackson's kernel, whose part beyond an edge is known; but places are known only
+    after the blur itself, which halves that part right at an edge (and by less elsewhere): hence the 2.
     """
-    fine = np.linspace(-1, 1, 20 * len(edges))
-    mass = np.diff(_below(mu, fine)[:, 0]).clip(min=0)
-    places = np.arccos((fine[1:] + fine[:-1]) / 2)
-    kernel = _jackson(len(mu))[:, None] * np.cos(np.arange(len(mu))[:, None] * places)  # [M, places]
-    below = _below(kernel, edges)  # [edges, places]
-    beyond = np.where(np.cos(places) < edges[:, None], 1 - below, below)
-    return 2 * np.abs(beyond) @ mass
+    cells = 8 * len(mu)  # eight to a kernel's width, so that no edge falls between them
+    places = (np.arange(cells) + 0.5) * math.pi / cells
+    mass = dct(mu, type=3, n=cells).clip(min=0) / cells
+    half = np.cumsum(dct(_jackson(len(mu)), type=3, n=cells)) / (2 * cells)
+    reach = np.concatenate([[0], half, 1 - half[-2::-1], [1]])  # the kernel's integral from 0 to 0 .. 2 pi
+    turn = np.linspace(0, 2 * math.pi, len(reach))
+    carried = []
+    for angle in np.arccos(edges):
+        gap = angle - places
+        above = np.sign(gap) * np.interp(abs(gap), turn, reach) + np.interp(angle + places, turn, reach)
+        carried.append(2 * mass @ np.where(gap < 0, above, 1 - above))
+    return np.array(carried)
 
 
 def angles(terms: Iterable[Tensor]) -> Tensor:
@@ -242,6 +247,10 @@ def angles(terms: Iterable[Tensor]) -> Tensor:
         terms = _in_double(terms)
     older = None
     for newer in terms:
+        if newer.ndim > 2:
+            raise ValueError(
+                f"angles belong to one operator, but terms {list(newer.shape)} came. Use one tau at a time."
+            )
         if older is not None:
             size = older.norm(dim=0) * newer.norm(dim=0)
             cosine = (older * newer).sum(0) / torch.where(size > 0, size, 1)

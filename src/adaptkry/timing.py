@@ -47,3 +47,24 @@ def progress(what: str, total: int, quiet: bool = False) -> Iterator[Callable[[]
     with bars.Progress(*columns, bars.TimeRemainingColumn(), transient=True, disable=quiet) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
+
+
+@contextmanager
+def live(what: str, epochs: int, quiet: bool = False) -> Iterator[Callable[[object], object]]:
+    """A line on the screen while members train: epoch, members still running, best validation score."""
+    try:
+        from rich import progress as bars
+    except ImportError:
+        yield lambda _: None
+        return
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TextColumn("{task.fields[news]}"))
+    with bars.Progress(*columns, bars.TimeElapsedColumn(), transient=True, disable=quiet) as bar:
+        task = bar.add_task(what, total=epochs, news="")
+
+        def look(training) -> None:
+            state = training.state.tensors
+            best, running = float(state["best_score"].max()), int(state["running"].sum())
+            news = f"epoch {int(state['epoch'])}, {running} of {len(state['running'])} running, best validation {best:.2%}"
+            bar.update(task, completed=int(state["epoch"]), news=news)
+
+        yield look

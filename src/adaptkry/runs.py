@@ -1,0 +1,358 @@
+"""A run: trained members with their settings, weights, curves and rows; saved to a folder, loaded, resumed, used.
+
+The folder holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl`, `picture.png`, and
+while a training is under way `checkpoint.safetensors`. Every file is written whole or not at all.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adaptkry import metrics, models, plots, results, spectrum, splits
+from adaptkry.bases import BASES, recurrence, replay, stack
+from adaptkry.graph import Graph
+from adaptkry.models import Layout
+from adaptkry.operators import Diagonal, Propagation
+from adaptkry.recipes import Recipe, basis_of, features_of, recipe
+from adaptkry.splits import Split
+from adaptkry.training import Member, State, Training
+
+FORMAT = 1  # of the run folder
+
+
+@dataclass
+class Run:
+    """What a training leaves behind."""
+
+    recipes: list[Recipe]  # one a member
+    members: list[Member]
+    layout: Layout
+    weights: dict[str, Tensor]  # name -> [b, ...], the best of each member
+    curves: dict[str, np.ndarray]  # name -> [epochs, b]
+    rows: list[dict]
+    about: dict  # graph, class names, metric, split scheme, warnings, provenance
+
+    def summary(self) -> str:
+        """One line a recipe: mean and standard deviation of the test score over its members."""
+        lines = [f"warning: {text}" for text in self.about["warnings"]]
+        for made in dict.fromkeys(self.recipes):
+            scores = [row["test"] for row, own in zip(self.rows, self.recipes, strict=True) if own == made]
+            good = np.array([score for score in scores if score is not None]) * 100
+            spread = f" ± {good.std(ddof=1):.2f}" if len(good) > 1 else ""
+            failed = f", {len(scores) - len(good)} failed" if len(good) < len(scores) else ""
+            mean = f"{good.mean():.2f}{spread}" if len(good) else "-"
+            lines.append(
+                f"{made.method} on {self.about['graph']}: test {self.about['metric']} {mean} % "
+                f"(mean ± std over {len(good)} trainings{failed}, {self.about['scheme']} splits)"
+            )
+        return "\n".join(lines)
+
+    @torch.no_grad()
+    def each_probability(self, graph: Graph) -> Tensor:
+        """Class probabilities by every member: [b, n, c]. The graph may have other nodes than the one trained on."""
+        if graph.features is None or graph.features.shape[1] != self.layout.features:
+            width = 0 if graph.features is None else graph.features.shape[1]
+            raise ValueError(f"this run was trained on {self.layout.features} features, but the graph has {width}.")
+        if graph.classes > self.layout.classes:
+            raise ValueError(f"this run knows {self.layout.classes} classes, but the graph has {graph.classes}.")
+        basis, _ = basis_of(graph, self.recipes[0])
+        rows = torch.arange(graph.nodes).expand(len(self.members), -1)
+        z = models.combine(self.layout, self.weights, basis.float(), rows)
+        return models.mlp(self.layout, self.weights, self.weights, z, torch.ones(*rows.shape, 1)).softmax(-1)
+
+    def probabilities(self, graph: Graph) -> Tensor:
+        """Class probabilities of every node, averaged over the members that did not fail: [n, c]."""
+        good = torch.tensor([row["test"] is not None for row in self.rows])
+        if not good.any():
+            raise ValueError("no member of this run was trained to the end; see `failed` in its rows.")
+        return self.each_probability(graph)[good].mean(0)
+
+    def predict(self, graph: Graph) -> Tensor:
+        """The likeliest class of every node [n]."""
+        return self.probabilities(graph).argmax(1)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the run folder."""
+        from safetensors.torch import save
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        page = {
+            "format": FORMAT,
+            "recipes": [asdict(made) for made in self.recipes],
+            "members": [asdict(member) for member in self.members],
+            "layout": asdict(self.layout),
+            "about": self.about,
+        }
+        write(folder / "weights.safetensors", save({k: w.contiguous() for k, w in self.weights.items()}))
+        write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in self.rows))
+        write(folder / "curves.csv", curves_as_csv(self.curves))
+        write(folder / "run.json", json.dumps(page, indent=1))
+        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
+        return folder
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all: beside it first, then in its place."""
+    beside = path.with_name(path.name + ".part")
+    data = content.encode() if isinstance(content, str) else content
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def curves_as_csv(curves: dict[str, np.ndarray]) -> str:
+    """epoch, member, loss, validation: a line an epoch and member that ran."""
+    loss, validation = curves["loss"], curves["validation"]
+    lines = ["epoch,member,loss,validation"]
+    lines += [
+        f"{epoch},{member},{loss[epoch, member]:.6g},{validation[epoch, member]:.6g}"
+        for epoch, member in np.argwhere(~np.isnan(validation))
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def load_run(folder: Path | str) -> Run:
+    """Read a run folder back."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    if not (folder / "run.json").exists():
+        unfinished = (folder / "checkpoint.safetensors").exists()
+        hint = "It was interrupted: run the same fit with --resume." if unfinished else "Check the path."
+        raise FileNotFoundError(f"{folder} is no run folder: it has no run.json. {hint}")
+    page = json.loads((folder / "run.json").read_text())
+    if page.get("format") != FORMAT:
+        raise ValueError(
+            f"{folder} was written in format {page.get('format')}, this version reads {FORMAT}. Train it again."
+        )
+    try:
+        weights = load_file(folder / "weights.safetensors")
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{folder / 'weights.safetensors'} is damaged ({error}). Train again.") from None
+    table = np.genfromtxt(folder / "curves.csv", delimiter=",", names=True, ndmin=1)
+    epochs = int(table["epoch"].max()) + 1 if len(table) else 0
+    curves = {name: np.full((epochs, len(page["members"])), np.nan) for name in ("loss", "validation")}
+    for name, curve in curves.items():
+        curve[table["epoch"].astype(int), table["member"].astype(int)] = table[name]
+    return Run(
+        [Recipe(**{k: tuple(v) if isinstance(v, list) else v for k, v in made.items()}) for made in page["recipes"]],
+        [Member(**member) for member in page["members"]],
+        Layout(**{k: tuple(v) if isinstance(v, list) else v for k, v in page["layout"].items()}),
+        weights,
+        curves,
+        results.read(folder / "rows.jsonl"),
+        page["about"],
+    )
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is a GPU where there is one; a GPU that is not there is an error."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device {name!r} was asked for, but torch sees no CUDA device here. Use device='cpu'.")
+    return torch.device(name)
+
+
+def members_of(made: Sequence[Recipe], split: Split, seeds: int) -> tuple[list[Recipe], list[Member]]:
+    """Every recipe on every split with every seed."""
+    shared = [f.name for f in fields(Member) if f.name not in ("split", "seed")]
+    recipes, members = [], []
+    for one in made:
+        for seed in range(seeds):
+            for s in range(len(split)):
+                recipes.append(one)
+                members.append(Member(split=s, seed=1000 * seed + s, **{name: getattr(one, name) for name in shared}))
+    return recipes, members
+
+
+def same_shape(made: Sequence[Recipe]) -> Recipe:
+    """The first recipe, if all of them share the basis and the layers; else an error that names the difference."""
+    own = {f.name for f in fields(Member)}
+    first = made[0]
+    for other in made[1:]:
+        for f in fields(Recipe):
+            if f.name not in own and getattr(other, f.name) != getattr(first, f.name):
+                raise ValueError(
+                    f"recipes trained together must agree in {f.name}, but {getattr(first, f.name)!r} and "
+                    f"{getattr(other, f.name)!r} came. Call fit once for each."
+                )
+    return first
+
+
+def fit(
+    graph: Graph,
+    made: Recipe | Sequence[Recipe] | str = "adaptkry",
+    split: Split | str | None = None,
+    *,
+    count: int = 10,
+    seeds: int = 1,
+    device: str = "auto",
+    batch: int | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    look: Callable[[Training], object] = lambda _: None,
+    **changes,
+) -> Run:
+    """Train a method on many splits as one batch.
+
+    Args:
+        graph: the graph, with features and labels.
+        made: a recipe, a list of recipes that share basis and layers, or a method's name (then `changes` apply).
+        split: a `Split`, a scheme's name, or None for class_balanced.
+        count: number of splits, where a scheme makes them.
+        seeds: trainings a split.
+        device: "auto", "cpu", "cuda".
+        batch: nodes a step where the basis does not fit on the device.
+        out: run folder; checkpoints go there on the way.
+        resume: go on from the checkpoint in `out`.
+        look: called with the training every few epochs.
+        changes: settings that differ from the recipe's.
+    """
+    name = graph.info.name
+    recipes = [recipe(made, name, **changes)] if isinstance(made, str) else [made] if isinstance(made, Recipe) else made
+    if not isinstance(made, str) and changes:
+        recipes = [replace(one, **changes) for one in recipes]
+    shape = same_shape(recipes)
+    if graph.classes < 2:
+        raise ValueError(f"training needs at least 2 classes, but the labels have {graph.classes}.")
+    split = split if isinstance(split, Split) else splits.make(graph, split or "class_balanced", count)
+    where = choose_device(device)
+    recipes, members = members_of(recipes, split, seeds)
+    basis, scale = basis_of(graph, shape, "cpu" if batch else where)
+    layout = Layout(
+        len(basis), basis.shape[2], shape.hidden, graph.classes, shape.layers, shape.combine, shape.batch_norm,
+        None if shape.start_hop is None else tuple(float(k == shape.start_hop) for k in range(len(basis))),
+    )  # fmt: skip
+    masks = {"train": split.train, "validation": split.validation}
+    training = Training(
+        layout, basis, graph.y, masks, members, hops=shape.hops, epochs=shape.epochs, metric=graph.info.metric,
+        device=where, batch=batch,
+    )  # fmt: skip
+    keep = keeper(Path(out), describe(recipes, members, graph), resume, training) if out else lambda _: None
+
+    def watch(now: Training) -> None:
+        keep(now)
+        look(now)
+
+    training.run(watch)
+    run = finish(training, recipes, graph, split, where)
+    run.about["hop_scale"] = scale.tolist()
+    if out:
+        run.save(out)
+    return run
+
+
+def describe(recipes: list[Recipe], members: list[Member], graph: Graph) -> str:
+    """What a checkpoint belongs to, as text that must match on resuming."""
+    key = {"recipes": [asdict(r) for r in recipes], "members": [asdict(m) for m in members], "graph": repr(graph)}
+    return json.dumps(key, sort_keys=True)
+
+
+def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable[[Training], object]:
+    """Restore the checkpoint if asked, and return what writes the next ones."""
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "checkpoint.safetensors"
+    if resume and path.exists():
+        with safe_open(path, "pt") as file:
+            if (file.metadata() or {}).get("key") != key:
+                raise ValueError(f"{path} belongs to other settings or another graph. Use another --out, or no --resume.")
+        training.restore(load_file(path))
+    elif not os.access(folder, os.W_OK):
+        raise OSError(f"{folder} cannot be written to. Choose another --out.")
+
+    def checkpoint(now: Training) -> None:
+        tensors = {k: t.contiguous() for k, t in (now.state.tensors | now.dice_states()).items()}
+        write(path, save(tensors, {"key": key}))
+
+    return checkpoint
+
+
+def finish(training: Training, recipes: list[Recipe], graph: Graph, split: Split, device: torch.device) -> Run:
+    """Test once with the kept weights, and gather everything."""
+    logits = training.logits()
+    chosen = torch.tensor([m.split for m in training.members])
+    everyone = graph.y.expand(len(chosen), -1)
+    score = metrics.pick_metric(graph.info.metric)
+    test = score(logits, everyone, split.test[chosen])
+    state: State = training.state
+    failed, epoch, best = (state.tensors[k].tolist() for k in ("failed_epoch", "best_epoch", "best_score"))
+    origin = results.provenance(device)
+    rows = []
+    for i, (member, made) in enumerate(zip(training.members, recipes, strict=True)):
+        lost = epoch[i] < 0
+        rows.append(
+            {
+                "graph": graph.info.name, "config": asdict(made), "split": member.split, "scheme": split.scheme,
+                "split_seed": split.seeds[member.split] if member.split < len(split.seeds) else None,
+                "seed": member.seed, "metric": graph.info.metric, "test": None if lost else float(test[i]),
+                "validation": None if lost else best[i], "epoch": epoch[i],
+                "failed": f"loss was not finite in epoch {failed[i]}" if failed[i] >= 0 else None, **origin,
+            }
+        )  # fmt: skip
+    done = state.epoch
+    curves = {name: curve[:done].cpu().numpy() for name, curve in state.group("curve").items()}
+    weights = {name: w.cpu().float() for name, w in state.group("best").items()}
+    names = graph.info.class_names
+    about = {
+        "graph": graph.info.name, "metric": graph.info.metric, "scheme": split.scheme, "warnings": list(split.warnings),
+        "class_names": None if names is None else list(names), "nodes": graph.nodes, "entries": graph.entries, **origin,
+    }  # fmt: skip
+    return Run(recipes, training.members, training.layout, weights, curves, rows, about)
+
+
+def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
+    """The learned filter g of each member at operator eigenvalues `grid` [m], of the first direction: [m, b].
+
+    Several tied taus share the weights of one polynomial, which is what is drawn, as in the paper. An orthonormal
+    basis has polynomials of its own for every column; the mean over columns is drawn.
+    """
+    made = run.recipes[0]
+    if "filter" not in run.weights or made.degree == 0:
+        return None
+    w = (run.weights["filter"] * torch.tensor(run.about["hop_scale"]))[:, : made.hops].T.double()  # [K + 1, b]
+    if made.basis != "orthonormal":
+        ones = torch.ones(len(grid), 1, dtype=torch.float64)
+        return stack(list(BASES[made.basis](Diagonal(grid.double()), ones, made.degree)))[:, :, 0] @ w
+    P = Propagation(graph, made.taus[0], made.directions[0])  # type: ignore[arg-type]
+    x = features_of(graph, made)[:, :64].double()
+    ones = torch.ones(len(grid), x.shape[1], dtype=torch.float64)
+    found = replay(Diagonal(grid.double()), ones, made.degree, recurrence=recurrence(P, x, made.degree))
+    return stack(list(found)).mean(2) @ w
+
+
+def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:
+    """Draw what the run learned into the run folder."""
+    made = run.recipes[0]
+    P = Propagation(graph, made.taus[0])
+    density = spectrum.density_of_states(P, moments=200, probes=16)
+    grid = torch.linspace(float(density.edges[0]), float(density.edges[-1]), 201)
+    responses = learned_response(run, graph, grid)
+    c = run.layout.classes
+    guess = run.each_probability(graph).argmax(-1)  # [b, n]; each member is asked about its own test nodes only
+    test = split.test[torch.tensor([m.split for m in run.members])]
+    pairs = (graph.y.expand_as(guess) * c + guess)[test]
+    confusion = torch.bincount(pairs, minlength=c * c).reshape(c, c).numpy()
+    return plots.run_picture(
+        Path(folder) / "picture.png",
+        title=run.summary().splitlines()[-1],
+        grid=grid.numpy(),
+        responses=None if responses is None else responses.numpy(),
+        density=density,
+        curves=run.curves,
+        confusion=confusion,
+        names=run.about["class_names"] or range(c),
+    )
