@@ -158,7 +158,7 @@ def test_each_column_stops_at_its_own_grade(reorthogonalise):
     component = P_parts.graph.components()[1]
     x = random_signal(15, 1) * torch.nn.functional.one_hot(component)
     x = torch.cat([x, 0 * x[:, :1], x.sum(1, keepdim=True)], 1)
-    grades = [1, 2, 2, 3, 4, 0, 6]  # distinct eigenvalues of each component; a lone node and all others share the 1
+    grades = [1, 2, 2, 3, 4, 0, 6]  # distinct eigenvalues of each component; the last is cut off by degree 5
     eigenvalues, V = torch.linalg.eigh(P_parts.to_dense())
 
     found = recurrence(P_parts, x, 5, reorthogonalise=reorthogonalise)
@@ -264,7 +264,7 @@ def test_stack_does_not_mind_terms_already_taken(basis):
 @every_basis
 def test_a_basis_is_differentiable(basis):
     x = random_signal(24, 2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: torch.stack(list(basis(P, x, 3))), x)
+    assert torch.autograd.gradcheck(lambda x: torch.stack(list(basis(P, x, 3))), x, fast_mode=True)
 
 
 def test_a_basis_prints_what_it_is():

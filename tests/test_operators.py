@@ -13,7 +13,7 @@ from adaptkry.filters import Shift
 from adaptkry.graph import Direction, Graph
 from adaptkry.operators import Diagonal, Laplacian, Propagation
 from contracts import OPERATOR_CONTRACT, assert_close, assert_same_bits, random_signal
-from strategies import graphs, random_graph
+from strategies import graphs, random_edges, random_graph, random_weights
 
 DIRECTIONS: tuple[Direction, ...] = ("both", "out", "in")
 FLOATS = (torch.float32, torch.float64)
@@ -65,6 +65,7 @@ def normalised_by_pyg(graph: Graph, loops: bool) -> torch.Tensor:
     matrix = graph.adjacency.tocoo()
     edges, weights = torch.from_numpy(np.stack([matrix.row, matrix.col])).long(), torch.from_numpy(matrix.data)
     edges, weights = gcn_norm(edges, weights, graph.nodes, add_self_loops=loops, dtype=torch.float64)
+    assert isinstance(edges, torch.Tensor)
     return to_dense_adj(edges, edge_attr=weights, max_num_nodes=graph.nodes)[0]
 
 
@@ -83,6 +84,13 @@ def test_isolated_node_keeps_its_signal_to_the_bit_for_every_tau(graph, tau, dir
     x, alone = random_signal(graph.nodes, 3, dtype=dtype), graph.isolated()
     assert alone.any()
     assert_same_bits((Propagation(graph, tau, direction) @ x)[alone], x[alone])
+
+
+@given(graph=graphs(), tau=some_taus, direction=st.sampled_from(DIRECTIONS), dtype=st.sampled_from(FLOATS))
+def test_csr_matrix_is_the_dense_one(graph, tau, direction, dtype):
+    P = Propagation(graph, tau, direction)
+    for i, dense in enumerate(P.to_dense().reshape(-1, *P.shape)):
+        assert_close(P.to_csr(i, dtype).to_dense(), dense.to(dtype))
 
 
 @given(graph=graphs(directed=True), tau=some_taus)
@@ -183,13 +191,13 @@ def test_weighted_degrees_below_one_are_right_as_long_as_tau_is_small_enough(gra
 )
 def test_a_wrong_signal_is_refused(operator, x, error, message):
     with pytest.raises(error, match=message):
-        operator @ x
+        _ = operator @ x
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 3, 1), (1, 3, 2)], ids=str)
 def test_several_taus_refuse_a_signal_for_another_number_of_taus(shape):
     with pytest.raises(ValueError, match=r"shape \[3, d\] or \[2, 3, d\], d at least 1, but "):
-        Propagation(LIGHT, [0.5, 1.0]) @ torch.ones(shape)
+        _ = Propagation(LIGHT, [0.5, 1.0]) @ torch.ones(shape)
 
 
 @pytest.mark.parametrize(("direction", "near"), [("bot", "both"), ("outt", "out"), ("inn", "in")])
@@ -213,7 +221,7 @@ def test_one_of_several_taus_is_nobody():
 
 def test_a_signal_on_another_device_is_refused():
     with pytest.raises(ValueError, match=r"operator is on cpu and the signal on meta\. Use operator\.to\(x\)"):
-        Propagation(LIGHT, 0.5) @ torch.ones(3, 1, device="meta")
+        _ = Propagation(LIGHT, 0.5) @ torch.ones(3, 1, device="meta")
 
 
 @pytest.mark.gpu
@@ -222,15 +230,26 @@ def test_a_signal_on_another_device_is_refused():
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_cuda_equals_cpu_and_repeats_to_the_bit(weighted, direction, tau):
-    graph = random_graph(8, n=2000, m=20_000, directed=True, weighted=weighted)
-    P, x = Propagation(graph, tau, direction), random_signal(2000, 100)
-    P_cuda = P.to("cuda")
+    edges = np.hstack([random_edges(8, 2000, 20_000), [[0] * 1000, range(1000)]])  # node 0 is a hub
+    weights = random_weights(8, edges.shape[1]) if weighted else None
+    P = Propagation(Graph(edges, nodes=2000, weights=weights, directed=True), tau, direction)
+    on_cuda = P.to("cuda")
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-13)):
-        on_cpu, signal = (P @ x.to(dtype)), x.to("cuda", dtype).requires_grad_()
-        on_cuda = P_cuda @ signal
-        assert_close(on_cuda.detach().cpu(), on_cpu, rtol=tolerance, atol=tolerance)
-        assert_same_bits(P_cuda @ signal, on_cuda)
-        (gradient,) = torch.autograd.grad(on_cuda, signal, torch.ones_like(on_cuda))
-        ones = torch.ones_like(on_cpu)
-        wanted = P.T @ ones
-        assert_close(gradient.cpu(), wanted if wanted.ndim == 2 else wanted.sum(0), rtol=tolerance, atol=tolerance)
+        for columns in (1, 7, 200):
+            x = random_signal(2000, columns, dtype=dtype).requires_grad_()
+            y = x.detach().cuda().requires_grad_()
+            wanted, found = P @ x, on_cuda @ y
+            g = random_signal(*wanted.shape, dtype=dtype)
+            assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
+            assert_same_bits(on_cuda @ y, found)
+            wanted, found = torch.autograd.grad(wanted, x, g), torch.autograd.grad(found, y, g.cuda())
+            assert_close(found[0].cpu(), wanted[0], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_isolated_node_keeps_its_signal_on_cuda():
+    graph = random_graph(9, directed=True)
+    x, alone = random_signal(20, 5, dtype=torch.float32).cuda(), graph.isolated()
+    for tau in TAUS:
+        assert_same_bits((Propagation(graph, tau, "out").to(x) @ x)[alone], x[alone])

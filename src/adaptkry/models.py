@@ -15,6 +15,20 @@ Weights = dict[str, Tensor]  # name -> [b, ...]
 
 
 @dataclass(frozen=True)
+class Chance:
+    """What is random in a training step: each member's dice, dropout chances and number of real rows.
+
+    Dice are thrown for real rows only, and not at all where the chance is 0: what one member draws must not depend
+    on how long the others' lists of rows are.
+    """
+
+    dice: Sequence[torch.Generator]
+    filter_dropout: Sequence[float]
+    mlp_dropout: Sequence[float]
+    sizes: Sequence[int]
+
+
+@dataclass(frozen=True)
 class Layout:
     """The sizes all members share."""
 
@@ -92,72 +106,74 @@ class DroppedSum(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor, drop: list[float], dice) -> Tensor:  # type: ignore[override]
+    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor, chance: Chance) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(basis, rows)
-        ctx.drop, ctx.dice, ctx.states = drop, dice, [die.get_state() for die in dice]
-        out = basis.new_empty(*rows.shape, basis.shape[2])
-        for i, p in enumerate(drop):
-            terms = masked(basis, rows[i], p, dice[i])
-            torch.tensordot(w[i], terms, 1, out=out[i])
+        ctx.chance, ctx.states = chance, [die.get_state() for die in chance.dice]
+        out = basis.new_zeros(*rows.shape, basis.shape[2])
+        for i, m in enumerate(chance.sizes):
+            out[i, :m] = torch.tensordot(w[i], masked(basis, rows[i, :m], chance, i), 1)
         return out
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, rows = ctx.saved_tensors
         result = gradient.new_empty(len(rows), len(basis))
-        for i, p in enumerate(ctx.drop):
-            die, now = ctx.dice[i], ctx.dice[i].get_state()
+        for i, m in enumerate(ctx.chance.sizes):
+            die, now = ctx.chance.dice[i], ctx.chance.dice[i].get_state()
             die.set_state(ctx.states[i])
-            terms = masked(basis, rows[i], p, die)
+            terms = masked(basis, rows[i, :m], ctx.chance, i)
             die.set_state(now)
-            torch.mv(terms.flatten(1), gradient[i].flatten(), out=result[i])
-        return result, None, None, None, None
+            result[i] = terms.flatten(1) @ gradient[i, :m].flatten()
+        return result, None, None, None
 
 
-def masked(basis: Tensor, rows: Tensor, p: float, die: torch.Generator) -> Tensor:
-    """Some rows of every term, each entry dropped with chance p and the rest enlarged: [T, m, d]."""
-    terms = basis[:, rows]
-    return terms.mul_(keep(terms.shape, p, die, terms)) if p else terms
+def masked(basis: Tensor, rows: Tensor, chance: Chance, i: int) -> Tensor:
+    """Some rows of every term, each entry dropped with member i's chance and the rest enlarged: [T, m, d]."""
+    terms, p = basis[:, rows], chance.filter_dropout[i]
+    return terms.mul_(keep(terms.shape, p, chance.dice[i], terms)) if p else terms
 
 
 def keep(shape, p: float, die: torch.Generator, like: Tensor) -> Tensor:
     """1 / (1 - p) with chance 1 - p, else 0."""
-    if p >= 1:
-        return like.new_zeros(shape)
     mask = torch.empty(shape, dtype=like.dtype, device=like.device)
     return mask.bernoulli_(1 - p, generator=die).div_(1 - p)
 
 
-def dropout(x: Tensor, drop: list[float], dice) -> Tensor:
+def dropout(x: Tensor, chance: Chance) -> Tensor:
     """Dropout of x [b, m, h], each member with its own chance and dice."""
-    if not any(drop):
+    if not any(chance.mlp_dropout):
         return x
-    mask = torch.stack([keep(x.shape[1:], p, die, x) for p, die in zip(drop, dice, strict=True)])
+    mask = torch.ones_like(x)
+    for i, (p, m) in enumerate(zip(chance.mlp_dropout, chance.sizes, strict=True)):
+        if p:
+            mask[i, :m].bernoulli_(1 - p, generator=chance.dice[i]).div_(1 - p)
     return x * mask
 
 
-def combine(layout: Layout, weights: Weights, basis: Tensor, rows: Tensor, drop=None, dice=None) -> Tensor:
-    """What enters the MLP: [b, m, d] or, for concat, [b, m, T d]. With `dice`, filter dropout is on."""
+def combine(layout: Layout, weights: Weights, basis: Tensor, rows: Tensor, chance: Chance | None = None) -> Tensor:
+    """What enters the MLP: [b, m, d] or, for concat, [b, m, T d]. With `chance`, filter dropout is on."""
     if layout.combine == "concat":
         return basis[:, rows].permute(1, 2, 0, 3).flatten(2)
-    if dice is not None and any(drop):
-        return DroppedSum.apply(weights["filter"], basis, rows, drop, dice)  # type: ignore[return-value]
+    if chance is not None and any(chance.filter_dropout):
+        return DroppedSum.apply(weights["filter"], basis, rows, chance)  # type: ignore[return-value]
     return WeightedSum.apply(weights["filter"], basis, rows)  # type: ignore[return-value]
 
 
-def mlp(layout: Layout, weights: Weights, statistics: Weights, z: Tensor, counted: Tensor, drop=None, dice=None) -> Tensor:
+def mlp(
+    layout: Layout, weights: Weights, statistics: Weights, z: Tensor, counted: Tensor, chance: Chance | None = None
+) -> Tensor:
     """Dense maps without bias: dropout before each, residual where widths agree, ReLU after all but the last.
 
     Shapes: z [b, m, d], counted [b, m, 1] (1 for real rows, 0 for padding) -> logits [b, m, c].
-    With `dice` it trains: dropout is on and batch norm uses (and updates) the batch's statistics.
+    With `chance` it trains: dropout is on and batch norm uses (and updates) the batch's statistics.
     """
     for layer in range(layout.layers):
-        if dice is not None:
-            z = dropout(z, drop, dice)
+        if chance is not None:
+            z = dropout(z, chance)
         fed, z = z, z @ weights[f"dense{layer}"]
         last = layer == layout.layers - 1
         if layout.batch_norm and not last:
-            z = batch_norm(z, layer, weights, statistics, counted, training=dice is not None)
+            z = batch_norm(z, layer, weights, statistics, counted, training=chance is not None)
         if fed.shape[-1] == z.shape[-1]:
             z = z + fed
         z = z if last else torch.relu(z)
@@ -167,7 +183,7 @@ def mlp(layout: Layout, weights: Weights, statistics: Weights, z: Tensor, counte
 def batch_norm(z: Tensor, layer: int, weights: Weights, statistics: Weights, counted: Tensor, training: bool) -> Tensor:
     """Batch norm over each member's real rows (momentum 0.1, epsilon 1e-5, as torch has them)."""
     if training:
-        count = counted.sum(1, keepdim=True)
+        count = counted.sum(1, keepdim=True).clamp(min=1)
         mean = (z * counted).sum(1, keepdim=True) / count
         variance = ((z - mean).square() * counted).sum(1, keepdim=True) / count
         with torch.no_grad():

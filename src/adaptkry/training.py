@@ -51,7 +51,7 @@ class State:
 def rows_of(mask: Tensor) -> tuple[Tensor, Tensor]:
     """Masks [b, n] as row numbers [b, m], padded with 0, and which of them count [b, m, 1]."""
     counts = mask.sum(1)
-    order = torch.argsort(~mask, dim=1, stable=True)[:, : int(counts.max())]
+    order = torch.argsort(~mask, dim=1, stable=True)[:, : max(1, int(counts.max()))]
     counted = torch.arange(order.shape[1], device=mask.device) < counts[:, None]
     return order * counted, counted[:, :, None]
 
@@ -91,9 +91,10 @@ class Training:
         chosen = torch.tensor([m.split for m in members])
         self.masks = {name: mask[chosen].cpu() for name, mask in masks.items()}
         if not batch:
-            self.rows = {name: tuple(t.to(self.device) for t in rows_of(mask)) for name, mask in self.masks.items()}
+            self.rows = {name: self._rows(mask) for name, mask in self.masks.items()}
         rates = ("mlp_lr", "mlp_decay", "filter_lr", "filter_decay")
-        self.each = {k: torch.tensor([getattr(m, k) for m in members]).to(self.device, self.dtype) for k in rates}  # [b]
+        each = {k: torch.tensor([getattr(m, k) for m in members], dtype=torch.float64) for k in rates}  # [b]
+        self.each = {k: rate.to(self.device, self.dtype) for k, rate in each.items()}
         self.dice = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.state = State(self._fresh(hops))
 
@@ -131,30 +132,38 @@ class Training:
                     break
         return self.state
 
-    def _batches(self, which: str, epoch: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """(basis, rows, counted, classes [b, m]) for every step."""
+    def _rows(self, mask: Tensor) -> tuple[Tensor, Tensor, list[int]]:
+        """Row numbers, which of them count, and how many; the first two on the device, the last for the host."""
+        rows, counted = rows_of(mask)
+        return rows.to(self.device), counted.to(self.device), mask.sum(1).tolist()
+
+    def _batches(self, which: str, epoch: int) -> Iterator[tuple[Tensor, Tensor, Tensor, list[int], Tensor]]:
+        """(basis, rows, counted, sizes, classes [b, m]) for every step.
+
+        The order of nodes depends on the epoch alone, so that a member's batches do not depend on its company.
+        """
         if not self.batch:
-            rows, counted = self.rows[which]
-            yield self.basis, rows, counted, self.y[rows]
+            rows, counted, sizes = self.rows[which]
+            yield self.basis, rows, counted, sizes, self.y[rows]
             return
         order = torch.randperm(self.basis.shape[1], generator=torch.Generator().manual_seed(epoch))
         for part in order.split(self.batch):
-            mask = self.masks[which][:, part]
-            if bool(mask.any(1).all()):  # a block without a node of some member tells it nothing
-                rows, counted = (t.to(self.device) for t in rows_of(mask))
-                yield self.basis[:, part].to(self.device), rows, counted, self.y[part.to(self.device)[rows]]
+            rows, counted, sizes = self._rows(self.masks[which][:, part])
+            yield self.basis[:, part].to(self.device), rows, counted, sizes, self.y[part.to(self.device)[rows]]
 
     def _learn(self, epoch: int) -> Tensor:
         """One epoch of steps; returns the mean loss of each member [b]."""
         weights, statistics = self.state.group("weights"), self.state.group("statistics")
         drops = [[getattr(m, name) for m in self.members] for name in ("filter_dropout", "mlp_dropout")]
         losses = []
-        for basis, rows, counted, classes in self._batches("train", epoch):
+        for basis, rows, counted, sizes, classes in self._batches("train", epoch):
+            chance = models.Chance(self.dice, *drops, sizes)
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-            z = models.combine(self.layout, leaves, basis, rows, drops[0], self.dice)
-            logits = models.mlp(self.layout, leaves, statistics, z, counted.to(z.dtype), drops[1], self.dice)
+            z = models.combine(self.layout, leaves, basis, rows, chance)
+            logits = models.mlp(self.layout, leaves, statistics, z, counted.to(z.dtype), chance)
             each = cross_entropy(logits.transpose(1, 2), classes, reduction="none", ignore_index=-1)  # [b, m]
-            loss = (each * counted[:, :, 0]).sum(1) / counted[:, :, 0].sum(1)
+            # A block may hold no training node of some member; its loss there is 0, in any company.
+            loss = (each * counted[:, :, 0]).sum(1) / counted[:, :, 0].sum(1).clamp(min=1)
             # Members never mix: the gradient of the sum is each member's own gradient.
             gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
             self._step(dict(zip(leaves, gradients, strict=True)))
@@ -182,7 +191,7 @@ class Training:
         """The score of each member on its validation nodes [b]."""
         weights, statistics = self.state.group("weights"), self.state.group("statistics")
         found = []
-        for basis, rows, counted, classes in self._batches("validation", 0):
+        for basis, rows, counted, _, classes in self._batches("validation", 0):
             z = models.combine(self.layout, weights, basis, rows)
             logits = models.mlp(self.layout, weights, statistics, z, counted.to(z.dtype))
             found.append((logits, classes, counted[:, :, 0]))
