@@ -157,7 +157,7 @@ def fixed(graph: Graph, count: int | None = None) -> Split:
 def from_masks(train, validation, test, *, y=None, names: Sequence[str] | None = None) -> Split:
     """Your own masks, bool [n] or [s, n]; with labels `y` it is checked that every node in them has one."""
     masks = [_mask(values, part) for values, part in zip((train, validation, test), PARTS, strict=True)]
-    split = Split(*masks)
+    split = Split(masks[0], masks[1], masks[2])
     if y is None:
         return split
     labels = torch.from_numpy(_labelled(y))
@@ -191,7 +191,7 @@ def absent_classes(split: Split, y: Tensor, names: Sequence[str] | None = None) 
         for label in y[y >= 0].unique().tolist():
             missing = tuple((~getattr(split, part)[:, y == label].any(1)).nonzero()[:, 0].tolist())
             if missing:
-                found.setdefault((part, missing), []).append(names[label] if names else str(label))
+                found.setdefault((part, missing), []).append(str(names[label] if names else label))
     return tuple(
         f"{part} lacks class{'es' * (len(classes) > 1)} {', '.join(classes)} in "
         + ("every split." if len(missing) == len(split) else f"{len(missing)} of {len(split)} splits.")
@@ -234,7 +234,8 @@ def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], name
     for row, triple in enumerate(parts):
         for mask, ids in zip(masks, triple, strict=True):
             mask[row, torch.from_numpy(ids)] = True
-    split = Split(*masks, scheme=scheme, seeds=tuple(seeds))
+    train, validation, test = masks
+    split = Split(train, validation, test, scheme, tuple(seeds))
     return replace(split, warnings=absent_classes(split, torch.from_numpy(labels), names))
 
 
@@ -247,7 +248,9 @@ def _published(graph: Graph, count: int | None, scheme: str, seeds: tuple[int, .
 SPLITS: dict[str, Callable[[Graph, int | None], Split]] = {
     "class_balanced": lambda graph, count: _published(graph, count, "class_balanced", ADAPTKRY_SEEDS),
     "class_balanced_bernnet": lambda graph, count: _published(graph, count, "class_balanced_bernnet", BERNNET_SEEDS),
-    "stratified": lambda graph, count: stratified(graph.y, 10 if count is None else count, names=graph.info.class_names),
+    "stratified": lambda graph, count: stratified(
+        graph.y, 10 if count is None else count, names=graph.info.class_names
+    ),
     "uniform": lambda graph, count: uniform(graph.y, 10 if count is None else count, names=graph.info.class_names),
     "fixed": fixed,
 }

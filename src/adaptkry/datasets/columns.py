@@ -69,6 +69,16 @@ def _text(value) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
+def keys(path: Path, columns: Columns, name: str, what: str) -> list[str]:
+    """A column of node ids; a blank one is refused."""
+    found = texts(pick_column(path, columns, name, what))
+    if "" in found:
+        raise ValueError(
+            f"{path}: column {name!r} must name a node in every row, but row {found.index('') + 1} is blank."
+        )
+    return found
+
+
 def numbers(path: Path, columns: Columns, names: Sequence[str], ids: Sequence[str]) -> np.ndarray:
     """Columns of numbers side by side as float32 [n, d]; text and missing values are refused, and shown."""
     matrix = np.empty((len(ids), len(names)), dtype=np.float32)

@@ -10,8 +10,7 @@
 
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from adaptkry.datasets import columns
+from adaptkry.datasets.columns import encode
+from adaptkry.datasets.paths import TABLES, exists, folder, naming
+from adaptkry.datasets.tables import read_tables
 from adaptkry.graph import Graph, Info
 from adaptkry.lookup import pick
 
@@ -38,7 +39,6 @@ KEYS: dict[str, tuple[str, ...]] = {  # what an .npz may call it
     **{name: (name,) for name in ("adj_indptr", "adj_indices", "adj_data", "adj_shape")},
 }
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
-LABELS_TOO = ("class", "labels", "y", "category")  # columns that look like labels: never silently a feature
 
 
 def read(what, **options) -> Graph:
@@ -57,41 +57,15 @@ def read(what, **options) -> Graph:
     if first is None:
         raise ValueError("read wants the path of a file, but an empty list came.")
     if first.is_dir():
-        first, more = _folder(first)
+        first, more = folder(first)
     suffix = exists(first).suffix.lower()
     if suffix in PICKLES:
         raise ValueError(
             f"{first} is a pickle, and opening one can run any code in it: adaptkry does not. "
             f"If you trust it, load it in Python and pass the Data object itself, or save arrays as .npz."
         )
-    with _naming(first):
+    with naming(first):
         return pick(READERS, suffix, "file type")(first, *more, **options)
-
-
-def exists(path: Path) -> Path:
-    """The path itself, if there is a file."""
-    if not path.is_file():
-        beside = get_close_matches(path.name, [file.name for file in path.parent.glob("*")], n=1)
-        raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {beside[0]}?" if beside else ""))
-    return path
-
-
-def _folder(folder: Path) -> tuple[Path, list[Path]]:
-    found = {stem: sorted(file for file in folder.glob(f"{stem}.*") if file.suffix in TABLES) for stem in ROLES}
-    if not found["edges"]:
-        raise FileNotFoundError(f"a folder must hold edges.csv, .tsv or .parquet (and nodes.*), but {folder} does not.")
-    return found["edges"][0], found["nodes"][:1]
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors from further down, with the file in front."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        if str(path) in str(error):
-            raise
-        raise type(error)(f"{path}: {error}") from error
 
 
 def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) -> Graph:
@@ -113,7 +87,7 @@ def read_npz(path: Path, *more: Path, directed: bool | None = None, **options) -
     known = {what: arrays[key] for what, keys in KEYS.items() for key in keys if key in arrays}
     labels, names = known.get("labels"), known.get("class_names")
     if labels is not None and labels.dtype.kind == "U":
-        labels, names = columns.encode(labels.tolist())
+        labels, names = encode(labels.tolist())
     info = Info(
         str(options.pop("name", known.get("name", path.stem))),
         str(options.pop("metric", known.get("metric", "accuracy"))),
@@ -209,93 +183,28 @@ def _array(path: Path) -> Any:
         raise ValueError(f"{path} cannot be read as {suffix} ({error}).") from None
 
 
-def read_tables(
-    path: Path,
-    *more: Path,
-    nodes: str | Path | None = None,
-    source: str = "source",
-    target: str = "target",
-    weight: str | None = None,
-    key: str = "id",
-    label: str | None = None,
-    ignore: Sequence[str] = (),
-    directed: bool | None = None,
-    name: str | None = None,
-    metric: str = "accuracy",
-) -> Graph:
-    """A table of edges, and one of nodes; without the second, nodes are those that edges name."""
-    given = [*more, *([] if nodes is None else [Path(nodes)])]
-    if len(given) > 1:
-        raise ValueError(f"edges and nodes are two files, but {', '.join(map(str, (path, *given)))} came.")
-    table = columns.read_columns(path)
-    hint = " of edges (the edges file comes first, then the nodes file)"
-    ends = {end: columns.texts(columns.pick_column(path, table, end, f"the ends{hint}")) for end in (source, target)}
-    if given:
-        ids, features, labels, classes = _nodes(exists(given[0].expanduser()), key, label, ignore)
-    else:
-        ids, features, labels, classes = columns.sort_names({*ends[source], *ends[target]}), None, None, None
-    pairs = np.stack([columns.index(path, ends[end], ids, end) for end in (source, target)])
-    info = Info(name or path.stem, metric, None, classes, tuple(ids))
-    weights = _weights(path, table, weight)
-    return Graph(pairs, features, labels, nodes=len(ids), weights=weights, directed=bool(directed), info=info)
-
-
-def _weights(path: Path, table: columns.Columns, weight: str | None) -> np.ndarray | None:
-    if weight is None and "weight" not in table:
-        return None
-    name = weight or "weight"
-    rows = [f"edge {row}" for row in range(len(columns.pick_column(path, table, name, "edge weights")))]
-    return columns.numbers(path, table, [name], rows)[:, 0]
-
-
-def _nodes(path: Path, key: str, label: str | None, ignore: Sequence[str]):
-    """Ids, features [n, d], labels [n] and class names of a nodes file; None for what it does not have."""
-    table = columns.read_columns(path)
-    ids = columns.texts(columns.pick_column(path, table, key, "node ids"))
-    if len(set(ids)) < len(ids):
-        twice = next(one for place, one in enumerate(ids) if one in ids[:place])
-        raise ValueError(f"{path}: node ids must differ, but {twice!r} comes twice.")
-    for name in ignore:
-        columns.pick_column(path, table, name, "ignore")
-    label = _label_column(path, table, label, {key, *ignore})
-    names = [name for name in table if name not in {key, label, *ignore}]
-    features = columns.numbers(path, table, names, ids) if names else None
-    return ids, features, *(columns.encode(columns.texts(table[label])) if label else (None, None))
-
-
-def _label_column(path: Path, table: columns.Columns, label: str | None, taken: set[str]) -> str | None:
-    if label is not None:
-        columns.pick_column(path, table, label, "labels")
-        return label
-    likely = [name for name in table if name.lower() in LABELS_TOO and name not in taken]
-    if "label" not in table and likely:
-        raise ValueError(
-            f"{path}: column {likely[0]!r} looks like labels, and as a feature it would give the answer away. "
-            f"Pass label={likely[0]!r}, or ignore=[{likely[0]!r}]."
-        )
-    return "label" if "label" in table else None
-
-
 def write(graph: Graph, path: str | Path) -> Path:
     """Save a graph as .npz, all of it, so that `read` gives it back; whole or not at all."""
-    path = Path(path)
-    info = graph.info
-    arrays = {
-        **{"adj_indptr": graph.indptr, "adj_indices": graph.indices, "adj_data": graph.weights},
-        **{"adj_shape": np.array([graph.nodes] * 2), "directed": np.array(graph.is_directed), "labels": graph.y},
-        **{"features": None if graph.features is None else graph.x, **(info.masks or {})},
-        **{"name": np.array(info.name), "metric": np.array(info.metric)},
-        **{"class_names": info.class_names, "node_ids": info.node_ids},
+    path, info = Path(path), graph.info
+    arrays: dict[str, Any] = {
+        "adj_indptr": graph.indptr,
+        "adj_indices": graph.indices,
+        "adj_data": graph.weights,
+        "adj_shape": (graph.nodes, graph.nodes),
+        "directed": graph.is_directed,
+        "features": None if graph.features is None else graph.x,
+        "labels": graph.y,
+        **(info.masks or {}),
+        **{key: getattr(info, key) for key in ("name", "metric", "class_names", "node_ids")},
     }
+    plain: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items() if value is not None}
     partial = path.with_name(f".{path.stem}.{os.getpid()}.npz")
     try:
-        np.savez_compressed(partial, **{key: np.asarray(value) for key, value in arrays.items() if value is not None})
+        np.savez_compressed(partial, **plain)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
     return path
 
 
-TABLES = (".csv", ".tsv", ".parquet")
-ROLES = ("edges", "nodes")
-READERS = {".npz": read_npz, ".mtx": read_matrix, **dict.fromkeys(TABLES, read_tables)}
+READERS: dict[str, Callable[..., Graph]] = {".npz": read_npz, ".mtx": read_matrix, **dict.fromkeys(TABLES, read_tables)}

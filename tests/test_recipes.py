@@ -1,0 +1,57 @@
+import pytest
+import torch
+
+from adaptkry.bases import krylov, stack
+from adaptkry.datasets.synthetic import csbm
+from adaptkry.operators import Propagation
+from adaptkry.recipes import Recipe, basis_of, features_of, recipe
+
+GRAPH = csbm(nodes=60, seed=0)
+
+
+def test_published_settings_are_used_for_a_named_graph_and_yours_come_last():
+    made = recipe("adaptkry", "cora", hidden=32)
+    assert (made.taus, made.layers, made.hidden, made.normalise) == ((0.5, 0.8, 1.1), 3, 32, True)
+    assert recipe("adaptkry", "no-such-graph") == Recipe()
+
+
+def test_tied_taus_average_and_untied_taus_stand_side_by_side():
+    x = GRAPH.x
+    each = [stack(krylov(Propagation(GRAPH, tau), x, 3)).transpose(0, 1) for tau in (0.5, 1.2)]
+    tied, _ = basis_of(GRAPH, Recipe(taus=(0.5, 1.2), degree=3))
+    untied, _ = basis_of(GRAPH, Recipe(taus=(0.5, 1.2), degree=3, tied=False))
+    torch.testing.assert_close(tied, (each[0] + each[1]) / 2)
+    torch.testing.assert_close(untied, torch.cat(each))
+
+
+def test_hop_normalisation_gives_every_hop_the_norm_of_x_and_says_how():
+    plain, _ = basis_of(GRAPH, Recipe(degree=4))
+    made, scale = basis_of(GRAPH, Recipe(degree=4, hop_norm=True))
+    torch.testing.assert_close(torch.stack([hop.norm() for hop in made]), GRAPH.x.norm().expand(5))
+    torch.testing.assert_close(made, plain * scale[:, None, None])
+
+
+def test_normalised_rows_sum_to_one_where_their_sum_was_above_one():
+    graph = csbm(nodes=60, seed=0)
+    graph.features.abs_()
+    rows = features_of(graph, Recipe(normalise=True)).sum(1)
+    assert float(rows.max()) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "adaptcry"}, "Did you mean 'adaptkry'"),
+        ({"mlp_rate": 1}, "unknown setting 'mlp_rate'"),
+        ({"mlp_dropout": 1.0}, r"\[0, 1\)"),
+        ({"degree": -1}, "degree must be 0 or more"),
+        ({"taus": (0.0,)}, "tau must be finite and above 0"),
+        ({"directions": ("up",)}, "unknown direction"),
+        ({"basis": "chebichev"}, "Did you mean 'chebyshev'"),
+        ({"layers": 0}, "layers must be 1 or more"),
+        ({"combine": "add"}, "unknown combination"),
+    ],
+)
+def test_bad_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        recipe(**changes)
