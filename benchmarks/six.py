@@ -13,7 +13,7 @@ import numpy as np
 from adaptkry import datasets, results, runs, splits, timing
 from adaptkry.recipes import PUBLISHED, recipe
 
-DIRECTED = {"directions": ("out",), "degree": 4, "hop_norm": True}
+DIRECTED = {"directions": ("out",), "degree": 4, "taus": (1.0,), "hop_norm": True}
 
 
 def main() -> None:

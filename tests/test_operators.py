@@ -187,7 +187,7 @@ def test_weighted_degrees_below_one_are_right_as_long_as_tau_is_small_enough(gra
         (torch.ones(3, dtype=torch.complex64), TypeError, r"must be real, but torch.complex64 came"),
         (np.ones((3, 2)), TypeError, r"torch tensor, but ndarray came\. Use torch.as_tensor"),
     ],
-    ids=str,
+    ids=["4 rows", "no column", "3-D", "int", "half", "bfloat", "complex", "numpy"],
 )
 def test_a_wrong_signal_is_refused(operator, x, error, message):
     with pytest.raises(error, match=message):

@@ -138,13 +138,21 @@ def test_gpu_members_alone_equal_members_in_company_and_runs_repeat():
 
 
 @pytest.mark.gpu
+def test_gpu_dropout_kernels_give_a_member_the_same_training_alone_and_in_company_and_repeat():
+    together, again = (train(COMPANY, device="cuda", dtype=torch.float32) for _ in range(2))
+    assert together.on_gpu is not None
+    assert torch.equal(together.logits(), again.logits())
+    for i, member in enumerate(COMPANY):
+        alone = train([member], device="cuda", dtype=torch.float32, epochs=5)
+        early = train(COMPANY, device="cuda", dtype=torch.float32, epochs=5)
+        torch.testing.assert_close(early.logits()[i], alone.logits()[0], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.gpu
 def test_no_host_synchronisation_inside_an_epoch():
-    made = train(COMPANY, epochs=3, device="cuda")
+    made = train(COMPANY, epochs=3, device="cuda", dtype=torch.float32)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        patience = torch.tensor([9, 9, 9, 9], device="cuda") if False else made.state.tensors["waited"] + 9
-        loss = made._learn(3)
-        score = made._validate()
-        made._remember(2, loss, score, patience)
+        made._remember(2, made._learn(3), made._validate(), made.state.tensors["waited"] + 9)
     finally:
         torch.cuda.set_sync_debug_mode("default")

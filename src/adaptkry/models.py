@@ -26,6 +26,23 @@ class Chance:
     filter_dropout: Sequence[float]
     mlp_dropout: Sequence[float]
     sizes: Sequence[int]
+    on_gpu: "OnGpu | None" = None  # there the kernels throw the dice
+
+
+class OnGpu:
+    """The same for `kernels.dropout`: odds and sizes as tensors, and seeds that follow from member, step and layer."""
+
+    def __init__(self, seeds: Sequence[int], filter_dropout: Sequence[float], mlp_dropout: Sequence[float], device):
+        from adaptkry.kernels import dropout as kernels  # Triton comes with torch's CUDA builds only
+
+        self.kernels = kernels
+        self.base = torch.tensor([seed % 2**32 for seed in seeds], device=device)  # [b]
+        self.filter_odds, self.mlp_odds = (kernels.Odds(p, device) for p in (filter_dropout, mlp_dropout))
+        self.step, self.sizes = 0, self.base  # both set before every step; sizes [b] counts real rows
+
+    def seeds(self, layer: int) -> Tensor:
+        """Seeds of this step; layer 0 is the filter."""
+        return self.base + ((self.step * 64 + layer) << 32)
 
 
 @dataclass(frozen=True)
@@ -139,10 +156,13 @@ def keep(shape, p: float, die: torch.Generator, like: Tensor) -> Tensor:
     return mask.bernoulli_(1 - p, generator=die).div_(1 - p)
 
 
-def dropout(x: Tensor, chance: Chance) -> Tensor:
+def dropout(x: Tensor, chance: Chance, layer: int) -> Tensor:
     """Dropout of x [b, m, h], each member with its own chance and dice."""
     if not any(chance.mlp_dropout):
         return x
+    if chance.on_gpu:
+        gpu = chance.on_gpu
+        return gpu.kernels.Dropout.apply(x, gpu.seeds(layer + 1), gpu.mlp_odds)
     mask = torch.ones_like(x)
     for i, (p, m) in enumerate(zip(chance.mlp_dropout, chance.sizes, strict=True)):
         if p:
@@ -155,6 +175,9 @@ def combine(layout: Layout, weights: Weights, basis: Tensor, rows: Tensor, chanc
     if layout.combine == "concat":
         return basis[:, rows].permute(1, 2, 0, 3).flatten(2)
     if chance is not None and any(chance.filter_dropout):
+        if chance.on_gpu:
+            gpu, w = chance.on_gpu, weights["filter"]
+            return gpu.kernels.DroppedSum.apply(w, basis, rows, gpu.seeds(0), gpu.filter_odds, gpu.sizes)
         return DroppedSum.apply(weights["filter"], basis, rows, chance)  # type: ignore[return-value]
     return WeightedSum.apply(weights["filter"], basis, rows)  # type: ignore[return-value]
 
@@ -169,7 +192,7 @@ def mlp(
     """
     for layer in range(layout.layers):
         if chance is not None:
-            z = dropout(z, chance)
+            z = dropout(z, chance, layer)
         fed, z = z, z @ weights[f"dense{layer}"]
         last = layer == layout.layers - 1
         if layout.batch_norm and not last:

@@ -32,7 +32,7 @@ def _csv(path: Path, delimiter: str) -> Columns:
                 f"{path}: every row must have {len(header)} values ({', '.join(header)}), but row {number} has "
                 f"{len(row)}. Quote values that contain the separator {delimiter!r}."
             )
-    return dict(zip(header, np.array(rows, dtype=object).reshape(-1, len(header)).T, strict=True))
+    return {name: np.array([row[place] for row in rows], dtype=object) for place, name in enumerate(header)}
 
 
 def _parquet(path: Path) -> Columns:
@@ -85,7 +85,8 @@ def numbers(path: Path, columns: Columns, names: Sequence[str], ids: Sequence[st
     for place, name in enumerate(names):
         column = columns[name]
         try:
-            matrix[:, place] = np.where(column == "", "nan", column) if column.dtype == object else column
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is refused below
+                matrix[:, place] = np.where(column == "", "nan", column) if column.dtype == object else column
         except (TypeError, ValueError):
             row = next(row for row, value in enumerate(column.tolist()) if not _is_number(value))
             raise ValueError(

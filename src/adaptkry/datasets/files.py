@@ -102,9 +102,9 @@ def read_npz(path: Path, *more: Path, directed: bool | None = None, **options) -
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # TypeError: an .npy by another name
         raise ValueError(
             f"{path} must be an .npz of plain arrays, but it cannot be read ({error}). "
             f"Write it with np.savez, without arrays of Python objects."
@@ -141,24 +141,26 @@ def _assemble(known: Mapping[str, np.ndarray], labels, *, directed: bool | None,
     if "edges" in known:
         weights = known.get("weights")
         return Graph(known["edges"], features, labels, weights=weights, directed=bool(directed), info=info, **options)
-    indices, shape = known["adj_indices"], tuple(known["adj_shape"])
-    values = known.get("adj_data", np.ones(len(indices), dtype=np.int8))
-    matrix = sp.csr_array((values, indices, known["adj_indptr"]), shape=shape)
+    indices, values = known["adj_indices"], known.get("adj_data")
+    ones = np.ones(len(indices), dtype=np.int8)
+    parts = (ones if values is None else values, indices, known["adj_indptr"])
+    matrix = sp.csr_array(parts, shape=tuple(known["adj_shape"]))
     matrix.check_format(full_check=True)
-    return from_matrix(matrix, features, labels, directed=directed, info=info, **options)
+    return from_matrix(matrix, features, labels, weighted=values is not None, directed=directed, info=info, **options)
 
 
-def from_matrix(matrix, features, labels, *, directed: bool | None = None, **options) -> Graph:
-    """An adjacency matrix: directed unless symmetric, weighted unless every entry is 1."""
+def from_matrix(matrix, features, labels, *, weighted: bool, directed: bool | None, **options) -> Graph:
+    """An adjacency matrix: directed unless it is symmetric, or as told."""
     if matrix.shape[0] == matrix.shape[1] and directed is None:
         directed = (matrix != matrix.T).nnz > 0
-    weighted = not bool(np.all(matrix.data == 1))
     return Graph.from_scipy(matrix, features, labels, weighted=weighted, directed=bool(directed), **options)
 
 
-def read_matrix(path: Path, *more: Path, features=None, labels=None, name=None, metric="accuracy", **options) -> Graph:
-    """Matrix Market or SciPy .npz adjacency; features and labels from .npy, told apart by their dimension."""
-    for extra in more:
+def read_matrix(
+    path: Path, *more: Path, features=None, labels=None, directed: bool | None = None, name=None, metric="accuracy"
+) -> Graph:
+    """Matrix Market or SciPy .npz adjacency, weighted unless every entry is 1; features and labels from .npy."""
+    for extra in more:  # told apart by their dimension
         values = _array(extra)
         if values.ndim == 2 and features is None:
             features = values
@@ -167,7 +169,9 @@ def read_matrix(path: Path, *more: Path, features=None, labels=None, name=None, 
         else:
             raise ValueError(f"{extra}: features [n, d] and labels [n] were wanted, but {list(values.shape)} came.")
     x, y = (_array(Path(one)) if isinstance(one, str | Path) else one for one in (features, labels))
-    return from_matrix(_array(path), x, y, info=Info(name or path.stem, metric), **options)
+    matrix = _array(path)
+    weighted = not bool(np.all(matrix.data == 1))
+    return from_matrix(matrix, x, y, weighted=weighted, directed=directed, info=Info(name or path.stem, metric))
 
 
 def _array(path: Path) -> Any:

@@ -45,7 +45,7 @@ def csbm(
 
 def directed_csbm(
     nodes: int = 1000,
-    phi: float = 0.6,
+    phi: float = 0.4,
     *,
     classes: int = 2,
     features: int = 16,
@@ -99,7 +99,7 @@ def _checked(name: str, nodes: int, classes: int, features: int, phi: float, deg
 
 
 def _block_edges(labels: np.ndarray, groups: np.ndarray, lean: float, c: int, wanted: int, random) -> np.ndarray:
-    """About `wanted` edges; each leads to the group of its source's label, the likelier the higher `lean` in [-1, 1]."""
+    """About `wanted` edges; each leads to the group of its source's label, the likelier the higher `lean` (-1 to 1)."""
     n = len(labels)
     chance = 1 / c
     like = chance + lean * (1 - chance) if lean > 0 else chance * (1 + lean)

@@ -1,0 +1,156 @@
+"""Dropout on a GPU without masks in memory, in Triton: a mask is a function of member, step and place.
+
+Every member has a seed a step; which entries it keeps follows from the seed and from the entry's place in the member's
+own list of rows, so neither the company nor a restart changes it, and the backward pass draws the same mask again.
+One draw of the Philox generator gives four numbers: enough for four hops of one entry.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 256  # columns a program
+CHUNK = 16  # rows a program of the backward pass
+
+
+@triton.jit
+def _kept(number, threshold):
+    """Whether a random 32-bit number is at or above the threshold: the chance of that is 1 - threshold / 2^32."""
+    return number.to(tl.uint32, bitcast=True).to(tl.int64) >= threshold
+
+
+@triton.jit
+def _sum_forward(
+    w, basis, rows, seeds, thresholds, sizes, out, n, d, m, T, GROUPS: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """out[b, r] = sum_k w[b, k] keep F_k[rows[b, r]]: one row and BLOCK columns a program, all hops."""
+    r = tl.program_id(0)
+    b = tl.program_id(2)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = (c < d) & (r < tl.load(sizes + b))
+    row = tl.load(rows + b * m + r)
+    seed = tl.load(seeds + b)
+    threshold = tl.load(thresholds + b)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for g in range(GROUPS):
+        n0, n1, n2, n3 = tl.randint4x(seed, (r * d + c) * GROUPS + g)
+        at = basis + (g * 4 * n + row) * d + c
+        k = g * 4
+        f0 = tl.load(at, mask=inside & (k < T), other=0.0) * tl.load(w + b * T + k, mask=k < T, other=0.0)
+        f1 = tl.load(at + n * d, mask=inside & (k + 1 < T), other=0.0) * tl.load(w + b * T + k + 1, mask=k + 1 < T, other=0.0)
+        f2 = tl.load(at + 2 * n * d, mask=inside & (k + 2 < T), other=0.0) * tl.load(w + b * T + k + 2, mask=k + 2 < T, other=0.0)
+        f3 = tl.load(at + 3 * n * d, mask=inside & (k + 3 < T), other=0.0) * tl.load(w + b * T + k + 3, mask=k + 3 < T, other=0.0)
+        total += tl.where(_kept(n0, threshold), f0, 0.0) + tl.where(_kept(n1, threshold), f1, 0.0)
+        total += tl.where(_kept(n2, threshold), f2, 0.0) + tl.where(_kept(n3, threshold), f3, 0.0)
+    tl.store(out + (b.to(tl.int64) * m + r) * d + c, total, mask=c < d)
+
+
+@triton.jit
+def _sum_backward(
+    gradient, basis, rows, seeds, thresholds, sizes, partial, n, d, m, T, chunks,
+    GROUPS: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """partial[b, chunk, k]: the part of dw[b, k] from CHUNK rows, four hops a program."""
+    chunk = tl.program_id(0)
+    g = tl.program_id(1)
+    b = tl.program_id(2)
+    seed = tl.load(seeds + b)
+    threshold = tl.load(thresholds + b)
+    size = tl.load(sizes + b)
+    k = g * 4
+    a0 = tl.zeros((BLOCK,), dtype=tl.float32)
+    a1 = tl.zeros((BLOCK,), dtype=tl.float32)
+    a2 = tl.zeros((BLOCK,), dtype=tl.float32)
+    a3 = tl.zeros((BLOCK,), dtype=tl.float32)
+    for step in range(CHUNK):
+        r = chunk * CHUNK + step
+        real = r < size
+        row = tl.load(rows + b * m + r, mask=real, other=0)
+        for start in range(0, d, BLOCK):
+            c = start + tl.arange(0, BLOCK)
+            inside = (c < d) & real
+            n0, n1, n2, n3 = tl.randint4x(seed, (r * d + c) * GROUPS + g)
+            push = tl.load(gradient + (b.to(tl.int64) * m + r) * d + c, mask=inside, other=0.0)
+            at = basis + (k * n + row) * d + c
+            f0 = tl.load(at, mask=inside & (k < T), other=0.0)
+            f1 = tl.load(at + n * d, mask=inside & (k + 1 < T), other=0.0)
+            f2 = tl.load(at + 2 * n * d, mask=inside & (k + 2 < T), other=0.0)
+            f3 = tl.load(at + 3 * n * d, mask=inside & (k + 3 < T), other=0.0)
+            a0 += tl.where(_kept(n0, threshold), f0, 0.0) * push
+            a1 += tl.where(_kept(n1, threshold), f1, 0.0) * push
+            a2 += tl.where(_kept(n2, threshold), f2, 0.0) * push
+            a3 += tl.where(_kept(n3, threshold), f3, 0.0) * push
+    to = partial + (b * chunks + chunk) * GROUPS * 4 + k
+    tl.store(to, tl.sum(a0))
+    tl.store(to + 1, tl.sum(a1))
+    tl.store(to + 2, tl.sum(a2))
+    tl.store(to + 3, tl.sum(a3))
+
+
+@triton.jit
+def _drop(x, out, seeds, thresholds, scales, size, BLOCK: tl.constexpr):
+    """out = x keep / (1 - p) for one member's `size` numbers."""
+    b = tl.program_id(1)
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    kept = _kept(tl.randint(tl.load(seeds + b), place), tl.load(thresholds + b))
+    value = tl.load(x + b.to(tl.int64) * size + place, mask=inside, other=0.0)
+    tl.store(out + b.to(tl.int64) * size + place, tl.where(kept, value * tl.load(scales + b), 0.0), mask=inside)
+
+
+class Odds:
+    """Each member's chance p as the kernels want it: a 32-bit threshold and the enlargement 1 / (1 - p)."""
+
+    def __init__(self, chances, device):
+        p = torch.tensor(list(chances), dtype=torch.float64)
+        self.thresholds = (p * 2**32).long().to(device)
+        self.scales = (1 / (1 - p)).float().to(device)
+
+
+class DroppedSum(torch.autograd.Function):
+    """sum_k w[b, k] dropout(F_k) at each member's rows: [b, m, d]; see `models.DroppedSum` for the plain version."""
+
+    @staticmethod
+    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor, seeds: Tensor, odds: Odds, sizes: Tensor) -> Tensor:  # type: ignore[override]
+        (T, n, d), (b, m) = basis.shape, rows.shape
+        ctx.save_for_backward(basis, rows, seeds, sizes)
+        ctx.odds = odds
+        out = basis.new_empty(b, m, d)
+        scaled = (w * odds.scales[:, None]).contiguous()
+        _sum_forward[(m, triton.cdiv(d, BLOCK), b)](
+            scaled, basis, rows, seeds, odds.thresholds, sizes, out, n, d, m, T, triton.cdiv(T, 4), BLOCK, num_warps=2
+        )
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):  # type: ignore[override]
+        basis, rows, seeds, sizes = ctx.saved_tensors
+        (T, n, d), (b, m) = basis.shape, rows.shape
+        groups, chunks = triton.cdiv(T, 4), triton.cdiv(m, CHUNK)
+        partial = gradient.new_empty(b, chunks, groups * 4)
+        _sum_backward[(chunks, groups, b)](
+            gradient.contiguous(), basis, rows, seeds, ctx.odds.thresholds, sizes, partial, n, d, m, T, chunks,
+            groups, CHUNK, BLOCK, num_warps=4,
+        )  # fmt: skip
+        return partial.sum(1)[:, :T] * ctx.odds.scales[:, None], None, None, None, None, None
+
+
+class Dropout(torch.autograd.Function):
+    """Dropout of x [b, m, h], each member with its own chance and seed."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, seeds: Tensor, odds: Odds) -> Tensor:  # type: ignore[override]
+        ctx.seeds, ctx.odds = seeds, odds
+        return _dropped(x.contiguous(), seeds, odds)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):  # type: ignore[override]
+        return _dropped(gradient.contiguous(), ctx.seeds, ctx.odds), None, None
+
+
+def _dropped(x: Tensor, seeds: Tensor, odds: Odds) -> Tensor:
+    size = x[0].numel()
+    out = torch.empty_like(x)
+    _drop[(triton.cdiv(size, 1024), len(x))](x, out, seeds, odds.thresholds, odds.scales, size, 1024)
+    return out
