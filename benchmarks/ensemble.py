@@ -7,11 +7,12 @@ Same settings, same basis (computed once, outside the clock), same ten splits, t
 
 import argparse
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import cross_entropy, dropout
 
 from adaptkry import datasets, results, runs, splits, timing
 from adaptkry.recipes import Recipe, basis_of, recipe
@@ -24,16 +25,16 @@ class Straightforward(nn.Module):
         super().__init__()
         self.made = made
         widths = [features, *[made.hidden] * (made.layers - 1), classes]
-        shapes = zip(widths[:-1], widths[1:], strict=True)
+        shapes = pairwise(widths)
         self.dense = nn.ParameterList([torch.empty(a, b).uniform_(-(b**-0.5), b**-0.5) for a, b in shapes])
         self.filter = nn.Parameter(torch.full((terms,), 1 / terms))
 
     def forward(self, hops: list[torch.Tensor]) -> torch.Tensor:
         """Logits of all nodes."""
-        kept = [F.dropout(hop, self.made.filter_dropout, self.training) for hop in hops]
+        kept = [dropout(hop, self.made.filter_dropout, self.training) for hop in hops]
         z = torch.stack([w * hop for w, hop in zip(self.filter, kept, strict=True)]).sum(0)
         for i, weight in enumerate(self.dense):
-            fed = F.dropout(z, self.made.mlp_dropout, self.training)
+            fed = dropout(z, self.made.mlp_dropout, self.training)
             z = fed @ weight
             z = z + fed if z.shape == fed.shape else z
             z = z if i == len(self.dense) - 1 else torch.relu(z)
@@ -55,7 +56,7 @@ def loop(made: Recipe, basis, y, split, epochs: int) -> list[float]:
         for _ in range(epochs):
             model.train()
             optimiser.zero_grad()
-            F.cross_entropy(model(hops)[split.train[s]], y[split.train[s]]).backward()
+            cross_entropy(model(hops)[split.train[s]], y[split.train[s]]).backward()
             optimiser.step()
             model.eval()
             with torch.no_grad():
@@ -84,7 +85,8 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
         "benchmark": "ensemble", "graph": name, "seed": 0, "split": "class_balanced, ten",
         "config": {"epochs": epochs, "rounds": rounds, "members": len(split)}, "seconds": spent,
         "speedup": spent["loop"] / (spent["batched"] - spent["basis"]),
-        "test_batched": float(np.mean(kept["batched"])), "test_loop": float(np.mean(kept["loop"])), **results.provenance(),
+        "test_batched": float(np.mean(kept["batched"])), "test_loop": float(np.mean(kept["loop"])),
+        **results.provenance(),
     }  # fmt: skip
 
 

@@ -275,7 +275,13 @@ def test_pickled_splits_of_unknown_digest_may_hold_arrays_only(tmp_path, capsys)
     split = {"train": np.arange(5), "valid": np.arange(5, 7), "test": np.arange(7, 9)}
     for name, content in (("good", split), ("evil", {"train": Evil()})):
         np.save(tmp_path / f"{name}.npy", np.array([content, content], dtype=object), allow_pickle=True)
-    raw.only_arrays(tmp_path / "good.npy")
+    with (tmp_path / "old.npy").open("wb") as file:  # as NumPy 1 on Python 2 would have written it
+        header = {"descr": "|O", "fortran_order": False, "shape": (2,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        made = pickle.dumps(np.array([split, split], dtype=object), protocol=2)
+        file.write(made.replace(b"numpy._core", b"numpy.core"))
+    for name in ("good.npy", "old.npy"):
+        raw.only_arrays(tmp_path / name)
     for name, text in (("evil.npy", r"but it names builtins\.print"), ("junk.npy", "must hold NumPy arrays")):
         (tmp_path / "junk.npy").write_bytes(pickle.dumps(Evil()))
         with pytest.raises(ValueError, match=text):

@@ -5,11 +5,11 @@ A wrong choice of self-loops or feature scaling misses by 0.4 to 20 degrees: thi
 
 import pytest
 import torch
-from real import real_graph
 
 from adaptkry.bases import krylov
 from adaptkry.operators import Propagation
 from adaptkry.spectrum import angles
+from real import real_graph
 
 pytestmark = pytest.mark.data
 

@@ -108,7 +108,9 @@ def test_padding_rows_change_nothing_for_batch_norm():
     z = torch.randn(1, 5, 4, dtype=torch.float64)
     padded = torch.cat([z, torch.full((1, 3, 4), 99.0, dtype=torch.float64)], 1)
     short, long = (
-        models.mlp(layout, weights, {k: s.double() for k, s in models.running_statistics(layout, 1).items()}, x, c, chance([5]))
+        models.mlp(
+            layout, weights, {k: s.double() for k, s in models.running_statistics(layout, 1).items()}, x, c, chance([5])
+        )
         for x, c in (
             (z, torch.ones(1, 5, 1, dtype=torch.float64)),
             (padded, torch.tensor([1.0] * 5 + [0.0] * 3, dtype=torch.float64).reshape(1, 8, 1)),

@@ -1,10 +1,10 @@
 import torch
-from strategies import random_graph
 from torch_geometric.data import Data
 
 from adaptkry.bases import krylov, stack
 from adaptkry.operators import Propagation
 from adaptkry.pyg import KrylovBasis, KrylovConv
+from strategies import random_graph
 
 
 def data():

@@ -199,7 +199,7 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
             "add up to at most 1 .*0.6, 0.6, 0.2. came",
         ),
         (lambda: splits.uniform([0, 1] * 9, 2, (0.6, 0.0, 0.2)), ValueError, "three numbers above 0"),
-        (lambda: splits.uniform([0, 1] * 9, *[2.5]), TypeError, "splits must be a whole number, but 2.5 came"),
+        (lambda: splits.uniform([0, 1] * 9, count=2.5), TypeError, "splits must be a whole number, but 2.5 came"),  # type: ignore[arg-type]
         (lambda: splits.make(graph_with_masks(), "class_balanced", 11), ValueError, "10 published seeds, but 11"),
         (lambda: splits.make(graph_with_masks(), "fixed", 3), ValueError, "between 1 and 2 here, but 3 came"),
     ],

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from adaptkry import datasets, demo, homophily, predictions, runs, spectrum, splits, theory, timing
+from adaptkry import datasets, demo, inspection, predictions, runs, splits, timing
 from adaptkry.about import VERSION
-from adaptkry.operators import Propagation
+from adaptkry.graph import Graph
 from adaptkry.recipes import recipe
 
 app = typer.Typer(
@@ -24,6 +24,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 screen = Console()
+
+
+def load(names: list[str], root: Path | None) -> Graph:
+    """A graph by one name or file, or by several files."""
+    return datasets.load(names[0] if len(names) == 1 else names, root=root)
 
 
 def version(asked: bool) -> None:
@@ -58,11 +63,15 @@ def demo_command(
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
-Root = Annotated[Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")]
+Root = Annotated[
+    Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
+]
 GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
 
 
-@app.command(epilog="Examples:  adaptkry fit csbm  |  adaptkry fit cora --out runs/cora  |  adaptkry fit edges.csv nodes.csv")
+@app.command(
+    epilog="Examples:  adaptkry fit csbm  |  adaptkry fit cora --out runs/cora  |  adaptkry fit edges.csv nodes.csv"
+)
 def fit(
     graph: GraphName,
     method: Annotated[str, typer.Option(help="adaptkry, orthkry, mlp, lowpass")] = "adaptkry",
@@ -80,7 +89,7 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Train a method on many splits as one batch, test it, and write a run folder with a picture."""
-    loaded = datasets.load(graph, root=root)
+    loaded = load(graph, root)
     name = loaded.info.name
     changes = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
     made = recipe(method, name, **{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()})
@@ -99,14 +108,16 @@ def fit(
 @app.command(epilog="Examples:  adaptkry predict runs/cora-adaptkry --out predictions.csv")
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    graph: Annotated[list[str] | None, typer.Option(help="A name or your own file(s); by default the run's graph.")] = None,
+    graph: Annotated[
+        list[str] | None, typer.Option(help="A name or your own file(s); by default the run's graph.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the table goes.")] = Path("predictions.csv"),
     root: Root = None,
     as_json: Json = False,
 ) -> None:
     """Write the class and the class probabilities of every node."""
     loaded = runs.load_run(run)
-    asked = datasets.load(graph or [loaded.about["graph"]], root=root)
+    asked = load(graph or [loaded.about["graph"]], root)
     count = predictions.write_csv(out, loaded, asked)
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
@@ -114,9 +125,7 @@ def predict(
 @app.command(epilog="Examples:  adaptkry inspect csbm  |  adaptkry inspect squirrel --json")
 def inspect(graph: GraphName, root: Root = None, as_json: Json = False) -> None:
     """Size, components, homophily, spectrum, lambda*, mixing bound and warnings of a graph."""
-    from adaptkry import inspection
-
-    found = inspection.look(datasets.load(graph, root=root))
+    found = inspection.look(load(graph, root))
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:
@@ -130,9 +139,10 @@ def list_datasets(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = Table(*rows[0])
+    columns = ("name", "nodes", "entries", "features", "classes", "homophily", "metric", "figures", "found")
+    table = Table(*columns)
     for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
+        table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
     screen.print(table)
 
 

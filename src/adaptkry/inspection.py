@@ -6,8 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from adaptkry import homophily, spectrum, theory
+from adaptkry import spectrum, theory
 from adaptkry.graph import Graph
+from adaptkry.homophily import MEASURES
 from adaptkry.operators import Propagation
 
 
@@ -45,7 +46,7 @@ def look(graph: Graph) -> dict:
 def measured(graph: Graph) -> dict[str, float]:
     """The homophily measures that are defined for this graph."""
     found = {}
-    for name, measure in homophily.MEASURES.items():
+    for name, measure in MEASURES.items():
         try:
             found[name] = measure(graph)
         except ValueError:  # no labels, or one class: the measure does not exist
@@ -67,7 +68,9 @@ def warnings(graph: Graph) -> list[str]:
     found = []
     twins = duplicate_nodes(graph)
     if twins:
-        found.append(f"{twins} nodes have the same neighbours and features as another: test answers may leak from training")
+        found.append(
+            f"{twins} nodes have the same neighbours and features as another: test answers may leak from training"
+        )
     if int(graph.isolated().sum()):
         found.append(f"{int(graph.isolated().sum())} nodes have no edge; they keep their own signal at every hop")
     if graph.features is not None and graph.features.shape[1] and not sp.issparse(graph.features):

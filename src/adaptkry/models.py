@@ -7,6 +7,7 @@ else; every product is a batched one, so what happens to one member never touche
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -73,7 +74,7 @@ def initial_weights(layout: Layout, seeds: Sequence[int], hops: int) -> Weights:
     weights: Weights = {}
     widths = layout.widths
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    for layer, (wide, narrow) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for layer, (wide, narrow) in enumerate(pairwise(widths)):
         bound = 1 / math.sqrt(narrow)
         drawn = [(torch.rand(wide, narrow, generator=g) * 2 - 1) * bound for g in generators]
         weights[f"dense{layer}"] = torch.stack(drawn)

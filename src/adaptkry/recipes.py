@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adaptkry import checks
+from adaptkry import checks, datasets
 from adaptkry.bases import BASES, average, stack
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
@@ -106,13 +106,12 @@ def recipe(method: str = "adaptkry", graph: str | None = None, **changes) -> Rec
 
 
 def features_of(graph: Graph, made: Recipe) -> Tensor:
-    """The features a recipe starts from: as they are, or each row divided by its sum (at least 1, as PyG does)."""
-    x = graph.x
-    return x / x.sum(1, keepdim=True).clamp(min=1) if made.normalise else x
+    """The features a recipe starts from: as they are, or each row divided by its sum."""
+    return datasets.normalised(graph).x if made.normalise else graph.x
 
 
 def basis_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """All basis terms of a recipe, [T, n, d], directions one after the other, untied taus too; and their scaling [T]."""
+    """All basis terms of a recipe [T, n, d], directions and untied taus one after the other, and their scaling [T]."""
     x = features_of(graph, made).to(device)
     if made.degree == 0:
         return x[None], torch.ones(1)

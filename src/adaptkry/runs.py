@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -145,14 +146,19 @@ def load_run(folder: Path | str) -> Run:
     for name, curve in curves.items():
         curve[table["epoch"].astype(int), table["member"].astype(int)] = table[name]
     return Run(
-        [Recipe(**{k: tuple(v) if isinstance(v, list) else v for k, v in made.items()}) for made in page["recipes"]],
-        [Member(**member) for member in page["members"]],
-        Layout(**{k: tuple(v) if isinstance(v, list) else v for k, v in page["layout"].items()}),
+        [revived(Recipe, made) for made in page["recipes"]],
+        [revived(Member, member) for member in page["members"]],
+        revived(Layout, page["layout"]),
         weights,
         curves,
         results.read(folder / "rows.jsonl"),
         page["about"],
     )
+
+
+def revived(kind: Callable[..., Any], page: dict[str, Any]) -> Any:
+    """A dataclass from JSON, where tuples have become lists."""
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in page.items()})
 
 
 def choose_device(name: str) -> torch.device:
@@ -269,7 +275,9 @@ def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable
     if resume and path.exists():
         with safe_open(path, "pt") as file:
             if (file.metadata() or {}).get("key") != key:
-                raise ValueError(f"{path} belongs to other settings or another graph. Use another --out, or no --resume.")
+                raise ValueError(
+                    f"{path} belongs to other settings or another graph: use another --out, or no --resume"
+                )
         training.restore(load_file(path))
     elif not os.access(folder, os.W_OK):
         raise OSError(f"{folder} cannot be written to. Choose another --out.")

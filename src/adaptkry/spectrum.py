@@ -48,13 +48,14 @@ def extremes(P: Operator, count: int = 1) -> tuple[Tensor, Tensor]:
         return found[:count], found[-count:]
     product = _matvec(P)
     pairs = {end: [_eigsh(product, n, end)] for end in ("SA", "LA")}
-    for end, other in (("SA", "LA"), ("LA", "SA")):
-        away = pairs[other][0][0]
+    low, high = (pairs[end][0][0] for end in pairs)
+    margin = 0.1 * (high - low + max(abs(low), abs(high)))  # clear of the spectrum even where that is one point
+    for end, away in (("SA", high + margin), ("LA", low - margin)):
         for turn in range(1, count):
-            done = np.stack([vector for _, vector in pairs[end]], 1)
+            done = np.linalg.qr(np.stack([vector for _, vector in pairs[end]], 1))[0]
             pairs[end].append(_eigsh(_moved(product, done, away), n, end, turn))
-    low, high = (torch.tensor(sorted(value for value, _ in found), dtype=torch.float64) for found in pairs.values())
-    return low, high
+    lowest, highest = (torch.tensor(sorted(value for value, _ in pairs[end]), dtype=torch.float64) for end in pairs)
+    return lowest, highest
 
 
 def lambda_star(P: Propagation) -> float:
@@ -110,7 +111,9 @@ def _eigsh(matvec, n: int, which: str, seed: int = 0) -> tuple[float, np.ndarray
     """One eigenvalue at an end of the spectrum, and its eigenvector."""
     operator = LinearOperator((n, n), matvec=matvec, dtype=np.float64)  # type: ignore[call-arg]
     start = np.random.default_rng(seed).standard_normal(n)  # fixed: the same graph gives the same figures
-    # A long Lanczos run between restarts: 9 times fewer products than SciPy's 20 on a path of 2000 nodes.
+    if not matvec(start).any():  # the zero matrix, which ARPACK refuses
+        return 0.0, start / np.linalg.norm(start)
+    # A long Lanczos run between restarts: 7 times fewer products than SciPy's 20 on a path of 2000 nodes.
     width = 64 if n < 2**20 else 20
     values, vectors = eigsh(operator, k=1, which=which, v0=start, ncv=width, tol=1e-10)  # type: ignore[misc]
     return float(values[0]), vectors[:, 0]

@@ -64,7 +64,8 @@ def live(what: str, epochs: int, quiet: bool = False) -> Iterator[Callable[[obje
         def look(training) -> None:
             state = training.state.tensors
             best, running = float(state["best_score"].max()), int(state["running"].sum())
-            news = f"epoch {int(state['epoch'])}, {running} of {len(state['running'])} running, best validation {best:.2%}"
-            bar.update(task, completed=int(state["epoch"]), news=news)
+            epoch, members = int(state["epoch"]), len(state["running"])
+            news = f"epoch {epoch}, {running} of {members} running, best validation {best:.2%}"
+            bar.update(task, completed=epoch, news=news)
 
         yield look

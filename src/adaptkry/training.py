@@ -96,7 +96,7 @@ class Training:
         each = {k: torch.tensor([getattr(m, k) for m in members], dtype=torch.float64) for k in rates}  # [b]
         self.each = {k: rate.to(self.device, self.dtype) for k, rate in each.items()}
         self.dice = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
-        self.drops = [[getattr(m, name) for m in self.members] for name in ("filter_dropout", "mlp_dropout")]
+        self.drops = [m.filter_dropout for m in members], [m.mlp_dropout for m in members]
         self.on_gpu = self._on_gpu()
         self.state = State(self._fresh(hops))
 
@@ -105,7 +105,7 @@ class Training:
         if self.device.type != "cuda" or self.dtype != torch.float32:
             return None
         try:
-            return models.OnGpu([m.seed for m in self.members], *self.drops, self.device)
+            return models.OnGpu([m.seed for m in self.members], self.drops[0], self.drops[1], self.device)
         except ImportError:
             return None
 
@@ -113,7 +113,8 @@ class Training:
         b = len(self.members)
         weights = models.initial_weights(self.layout, [m.seed for m in self.members], hops)
         statistics = models.running_statistics(self.layout, b)
-        tensors = {f"weights/{k}": v for k, v in weights.items()} | {f"statistics/{k}": v for k, v in statistics.items()}
+        tensors = {f"weights/{k}": v for k, v in weights.items()}
+        tensors |= {f"statistics/{k}": v for k, v in statistics.items()}
         tensors |= {f"best/{k}": v.clone() for k, v in (weights | statistics).items()}
         tensors |= {f"{moment}/{k}": torch.zeros_like(v) for moment in ("first", "second") for k, v in weights.items()}
         tensors = {k: v.to(self.device, self.dtype) for k, v in tensors.items()}
@@ -170,7 +171,7 @@ class Training:
         for basis, rows, counted, sizes, classes in self._batches("train", epoch):
             if self.on_gpu:
                 self.on_gpu.step, self.on_gpu.sizes = epoch * 4096 + len(losses), counted.sum((1, 2))
-            chance = models.Chance(self.dice, *self.drops, sizes, self.on_gpu)
+            chance = models.Chance(self.dice, self.drops[0], self.drops[1], sizes, self.on_gpu)
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
             z = models.combine(self.layout, leaves, basis, rows, chance)
             logits = models.mlp(self.layout, leaves, statistics, z, counted.to(z.dtype), chance)
@@ -218,7 +219,7 @@ class Training:
         state["failed_epoch"] = torch.where(broken, epoch, state["failed_epoch"])
         better = state["running"] & ~broken & (score > state["best_score"])
         for name, kept in self.state.group("best").items():
-            now = state.get(f"weights/{name}", state.get(f"statistics/{name}"))
+            now = state[f"weights/{name}" if f"weights/{name}" in state else f"statistics/{name}"]
             where = better.reshape(-1, *[1] * (kept.ndim - 1))
             state[f"best/{name}"] = torch.where(where, now, kept)
         state["best_score"] = torch.where(better, score, state["best_score"])

@@ -10,10 +10,10 @@ from functools import cached_property
 from importlib.resources import files
 
 RANDOM = ("class_balanced", "class_balanced_bernnet", "stratified", "uniform")
-GEOM = "https://github.com/graphdml-uiuc-jlu/geom-gcn"
-LINKX = "https://github.com/CUAI/Non-Homophily-Large-Scale"
-PLANETOID = "https://github.com/kimiyoung/planetoid"
-YANDEX = "https://github.com/yandex-research/heterophilous-graphs"
+GEOM = "https://github.com/graphdml-uiuc-jlu/geom-gcn"  # folders new_data and splits
+LINKX = "https://github.com/CUAI/Non-Homophily-Large-Scale/tree/master/data"
+PLANETOID = "https://github.com/kimiyoung/planetoid/tree/master/data"
+YANDEX = "https://github.com/yandex-research/heterophilous-graphs/tree/main/data"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def _geom(folder: str, stem: str) -> tuple[str, ...]:
 def _wikipedia(name: str, **known) -> Card:
     paths = _geom(f"{name}/geom_gcn", name)
     options = {"classes": 5, "directed": True, "measured": True, "rewritten": paths[:1]}
-    return Card(name, "WikipediaNetwork", name, paths, GEOM, **options, **known)
+    source = f"{GEOM} (new_data/{name} and splits)"
+    return Card(name, "WikipediaNetwork", name, paths, source, **options, **known)
 
 
 def _yandex(name: str, loader: str = "HeterophilousGraphDataset", **known) -> Card:
@@ -76,9 +77,10 @@ def _yandex(name: str, loader: str = "HeterophilousGraphDataset", **known) -> Ca
     return Card(name, loader, called, (f"{called}/raw/{called}.npz",), YANDEX, **known)
 
 
-def _linkx(name: str, *more: str, splits: tuple[str, ...] = RANDOM, **known) -> Card:
-    paths = tuple(f"{name}/raw/{file}" for file in ("data.mat", *more))
-    return Card(name, "LINKXDataset", name, paths, LINKX, classes=2, splits=splits, pickles=paths[1:], **known)
+def _linkx(name: str, file: str, *more: str, splits: tuple[str, ...] = RANDOM, **known) -> Card:
+    paths = tuple(f"{name}/raw/{each}" for each in ("data.mat", *more))
+    source = f"{LINKX} ({', '.join([f'{file} as data.mat', *(f'splits/{each}' for each in more)])})"
+    return Card(name, "LINKXDataset", name, paths, source, classes=2, splits=splits, pickles=paths[1:], **known)
 
 
 def _ogb(name: str, split: str, *more: str, **known) -> Card:
@@ -122,7 +124,7 @@ _ALL = (
         "Actor",
         "actor",
         _geom("actor", "film"),
-        GEOM,
+        f"{GEOM} (new_data/film and splits)",
         nodes=7600,
         entries=30019,
         features=932,
@@ -155,12 +157,13 @@ _ALL = (
     _yandex("minesweeper", nodes=10000, features=7, classes=2, homophily=0.68, metric="roc_auc"),
     _yandex("tolokers", nodes=11758, features=10, classes=2, homophily=0.59, metric="roc_auc"),
     _yandex("questions", nodes=48921, features=301, classes=2, homophily=0.84, metric="roc_auc"),
-    _linkx("penn94", "fb100-Penn94-splits.npy", splits=("fixed", *RANDOM), nodes=41554),
-    _linkx("reed98", nodes=962),
-    _linkx("amherst41", nodes=2235),
-    _linkx("cornell5", nodes=18660),
+    _linkx("penn94", "facebook100/Penn94.mat", "fb100-Penn94-splits.npy", splits=("fixed", *RANDOM), nodes=41554),
+    _linkx("reed98", "facebook100/Reed98.mat", nodes=962),
+    _linkx("amherst41", "facebook100/Amherst41.mat", nodes=2235),
+    _linkx("cornell5", "facebook100/Cornell5.mat", nodes=18660),
     _linkx(
         "johnshopkins55",
+        "facebook100/Johns Hopkins55.mat",
         nodes=5180,
         entries=373172,
         features=2406,
@@ -168,7 +171,7 @@ _ALL = (
         homophily=0.5488,
         measured=True,
     ),
-    _linkx("genius", nodes=421961, features=12, metric="roc_auc", directed=None),
+    _linkx("genius", "genius.mat", nodes=421961, features=12, metric="roc_auc", directed=None),
     _ogb("ogbn-arxiv", "time", "node_year", nodes=169343, features=128, classes=40, directed=True),
     _ogb("ogbn-products", "sales_ranking", nodes=2449029, features=100, classes=47),
 )

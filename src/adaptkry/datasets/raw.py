@@ -1,16 +1,23 @@
 """Raw files of the benchmarks: where they lie, and whether they are the right ones, before anything parses them."""
 
+import codecs
 import hashlib
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from adaptkry.datasets.cards import Card
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-ARRAYS = {"_reconstruct", "ndarray", "dtype"}  # what pickled NumPy arrays are made of
+ARRAYS: dict[tuple[str, str], Any] = {  # all that pickled NumPy arrays name, under the old and the new module
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    **{(f"numpy.{core}.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0] for core in ("core", "_core")},
+    ("_codecs", "encode"): codecs.encode,  # bytes, in pickles as old as Python 2
+}
 
 
 def cache() -> Path:
@@ -85,8 +92,8 @@ class _Arrays(pickle.Unpickler):
     """Reads arrays, numbers, strings and containers; anything that could run code is refused."""
 
     def find_class(self, module_name: str, global_name: str):
-        if module_name.split(".")[0] == "numpy" and global_name in ARRAYS:
-            return super().find_class(module_name, global_name)
+        if (module_name, global_name) in ARRAYS:
+            return ARRAYS[module_name, global_name]
         raise pickle.UnpicklingError(f"it names {module_name}.{global_name}")
 
 

@@ -38,9 +38,15 @@ def _sum_forward(
         at = basis + (g * 4 * n + row) * d + c
         k = g * 4
         f0 = tl.load(at, mask=inside & (k < T), other=0.0) * tl.load(w + b * T + k, mask=k < T, other=0.0)
-        f1 = tl.load(at + n * d, mask=inside & (k + 1 < T), other=0.0) * tl.load(w + b * T + k + 1, mask=k + 1 < T, other=0.0)
-        f2 = tl.load(at + 2 * n * d, mask=inside & (k + 2 < T), other=0.0) * tl.load(w + b * T + k + 2, mask=k + 2 < T, other=0.0)
-        f3 = tl.load(at + 3 * n * d, mask=inside & (k + 3 < T), other=0.0) * tl.load(w + b * T + k + 3, mask=k + 3 < T, other=0.0)
+        f1 = tl.load(at + n * d, mask=inside & (k + 1 < T), other=0.0) * tl.load(
+            w + b * T + k + 1, mask=k + 1 < T, other=0.0
+        )
+        f2 = tl.load(at + 2 * n * d, mask=inside & (k + 2 < T), other=0.0) * tl.load(
+            w + b * T + k + 2, mask=k + 2 < T, other=0.0
+        )
+        f3 = tl.load(at + 3 * n * d, mask=inside & (k + 3 < T), other=0.0) * tl.load(
+            w + b * T + k + 3, mask=k + 3 < T, other=0.0
+        )
         total += tl.where(_kept(n0, threshold), f0, 0.0) + tl.where(_kept(n1, threshold), f1, 0.0)
         total += tl.where(_kept(n2, threshold), f2, 0.0) + tl.where(_kept(n3, threshold), f3, 0.0)
     tl.store(out + (b.to(tl.int64) * m + r) * d + c, total, mask=c < d)
@@ -90,7 +96,7 @@ def _sum_backward(
 
 @triton.jit
 def _drop(x, out, seeds, thresholds, scales, size, BLOCK: tl.constexpr):
-    """out = x keep / (1 - p) for one member's `size` numbers."""
+    """Out = x keep / (1 - p) for one member's `size` numbers."""
     b = tl.program_id(1)
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size
