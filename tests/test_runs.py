@@ -81,7 +81,7 @@ def test_every_variation_trains_predicts_and_draws(changes, split, tmp_path):
 
 def test_the_fixed_low_pass_filter_never_moves(split):
     found = runs.fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
-    torch.testing.assert_close(found.weights["filter"], torch.eye(5)[4].expand(3, -1))
+    torch.testing.assert_close(found.weights["filter"], torch.eye(7)[6].expand(3, -1))
 
 
 def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):

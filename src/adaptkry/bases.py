@@ -4,7 +4,8 @@ Every basis is an iterator over "anything with `@`" and makes exactly K products
 matrix, a `Diagonal` of eigenvalues (then it yields its own frequency response) or a shift of polynomial
 coefficients (then it yields its own monomials). Nothing here knows which.
 
-Columns of x never mix, so `stack` may work panel by panel and get the same bits.
+Columns of x never mix, so `stack` may work panel by panel. The result is the same to the bit, except for the
+orthonormal basis, whose sums over nodes torch orders by the width of the panel: there it is the same to rounding.
 """
 
 import math
@@ -27,6 +28,11 @@ class Basis(Iterator[Tensor]):
 
     def __init__(self, terms: Callable[..., Terms], P, x, degree: int):
         self.terms, self.P, self.x, self.degree = terms, P, x, checks.count(degree, "degree")
+        if not sp.issparse(x) and (not isinstance(x, Tensor) or not x.is_floating_point()):
+            came = getattr(x, "dtype", type(x).__name__)
+            raise TypeError(
+                f"a basis wants a float tensor or a SciPy matrix, but {came} came. Use torch.as_tensor(x).float()."
+            )
         self._running: Terms | None = None
 
     def __next__(self) -> Tensor:
@@ -162,8 +168,13 @@ def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iter
     A column whose grade is reached (the new direction is rounding noise) goes on as exact zeros; when every
     column has got there the iterator ends. `reorthogonalise` removes twice what rounding brought back of all
     earlier vectors; the plain recurrence loses orthogonality as soon as an eigenvector converges.
+    P must be symmetric: the recurrence rests on it.
     """
-    tiny = 64 * torch.finfo(x.dtype).eps
+    if not getattr(P, "is_symmetric", True):
+        raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not.")
+    # What is left at the grade is rounding enlarged by every division on the way: measured up to 1e-10 in float64.
+    # It is held against the size of P seen so far, at least 1 (the size of P_tau): an eigenvector of 0 has none.
+    tiny, scale = torch.finfo(x.dtype).eps ** 0.75, torch.ones_like(x[..., :1, :])
     size = x.norm(dim=-2, keepdim=True)
     alive, beta = size > 0, size
     older, newer = torch.zeros_like(x), unit(x, size, alive)
@@ -181,7 +192,8 @@ def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iter
         for vector in kept * 2 if reorthogonalise else []:
             product = product - (vector * product).sum(-2, keepdim=True) * vector
         beta = product.norm(dim=-2, keepdim=True)
-        alive = alive & (beta > tiny * (size + alpha.abs()))
+        scale = torch.maximum(scale, size)
+        alive = alive & (beta > tiny * scale) & (k + 1 < x.shape[-2])
         beta = beta * alive
         older, newer = newer, unit(product, beta, alive)
         kept = [*kept, newer] if reorthogonalise else kept
@@ -195,12 +207,7 @@ def unit(x: Tensor, size: Tensor, alive: Tensor) -> Tensor:
 
 @basis
 def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Terms:
-    """Orthonormal basis of the Krylov space of each column (OrthKry); stops cleanly at the grade.
-
-    P must be symmetric: the three-term recurrence rests on it.
-    """
-    if not getattr(P, "is_symmetric", True):
-        raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not. Use direction='both'.")
+    """Orthonormal basis of the Krylov space of each column (OrthKry); stops cleanly at the grade."""
     for step in lanczos(P, x, degree, reorthogonalise=reorthogonalise):
         if step.term.any():
             yield step.term
@@ -285,6 +292,8 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
     """
     if not isinstance(terms, Basis):
         return torch.stack(list(terms), 1)
+    if len(terms.x.shape) != 2:
+        raise ValueError(f"stack wants a signal [n, d], but {list(terms.x.shape)} came. Use x[:, None] for one column.")
     n, d, K = terms.x.shape[0], terms.x.shape[1], terms.degree
     first = terms.x[:1, :1]
     dtype = torch.from_numpy(first.toarray()).dtype if sp.issparse(first) else first.dtype

@@ -38,7 +38,8 @@ def interpolated(theta: Tensor) -> Tensor:
         w_k = \frac{2 - [k = 0]}{K + 1} \sum_{j=0}^{K} \max(\theta_j, 0)\, T_k(x_j),
         \qquad x_j = \cos\frac{(j + 1/2)\,\pi}{K + 1}
 
-    Nodes fall from :math:`\lambda` near 1 (smooth) to near -1 (rough).
+    Nodes fall from :math:`\lambda` near 1 (smooth) to near -1 (rough). Over another basis than Chebyshev's these are
+    coefficients like any others, without that meaning.
     """
     degree = theta.shape[-1] - 1
     T = torch.from_numpy(chebyshev_nodes(degree)[1]).to(theta)  # [k, j]
@@ -62,6 +63,8 @@ def uniform(degree: int, alpha: float) -> Tensor:  # noqa: ARG001  one signature
 
 def ppr(degree: int, alpha: float) -> Tensor:
     """Personalised PageRank: alpha (1 - alpha)^k, the last entry (1 - alpha)^K, so that they sum to 1."""
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"the teleport probability must lie in [0, 1], but alpha = {alpha} came.")
     weights = alpha * (1 - alpha) ** torch.arange(degree + 1, dtype=torch.float64)
     weights[-1] = (1 - alpha) ** degree
     return weights.float()
@@ -69,7 +72,7 @@ def ppr(degree: int, alpha: float) -> Tensor:
 
 def spike(degree: int, alpha: float) -> Tensor:
     """All weight on hop `alpha` (a whole number): 0 is the identity, K is SGC."""
-    if alpha != int(alpha) or not 0 <= alpha <= degree:
+    if not 0 <= alpha <= degree or alpha != int(alpha):
         raise ValueError(f"a spike stands at a hop 0 .. {degree}, but alpha = {alpha} came.")
     return torch.eye(degree + 1)[int(alpha)]
 
@@ -123,6 +126,8 @@ class Filter(nn.Module):
         self.degree = checks.count(degree, "degree")
         self.basis = pick(BASES, basis, "basis") if isinstance(basis, str) else basis
         self.kind, self.options = kind, options
+        if channels is not None and checks.count(channels, "channels") == 0:
+            raise ValueError("channels must be 1 or more, or None for one filter for all columns, but 0 came.")
         self.shape_weights = pick(KINDS, kind, "kind of filter")
         weights = pick(STARTS, start, "start")(degree, alpha)
         self.theta = nn.Parameter(weights if channels is None else weights.repeat(channels, 1))  # [K+1] or [d, K+1]
@@ -143,6 +148,7 @@ class Filter(nn.Module):
     def response(self, eigenvalues: Tensor) -> Tensor:
         """The response g at the operator's eigenvalues [m]: [m], or [m, d] with one filter a channel."""
         eigenvalues = checks.floats(eigenvalues, "eigenvalues")
+        _needs_fixed_polynomials(self.basis)
         terms = self.basis(
             Diagonal(eigenvalues), eigenvalues.new_ones(len(eigenvalues), 1), self.degree, **self.options
         )
@@ -154,6 +160,8 @@ class Filter(nn.Module):
 
     def from_krylov(self, weights: Tensor) -> "Filter":
         """A free filter over this basis with the given monomial coefficients [K + 1] or [d, K + 1]."""
+        if weights.ndim not in (1, 2) or weights.shape[-1] != self.degree + 1:
+            raise ValueError(f"this filter takes weights [{self.degree + 1}], but {list(weights.shape)} came.")
         phi = monomials(self.basis, self.degree, **self.options)
         solved = torch.linalg.solve(phi.T, weights.double().reshape(-1, self.degree + 1).T).T
         return self._moved(solved.reshape(weights.shape), self.basis, **self.options)
@@ -167,6 +175,14 @@ class Filter(nn.Module):
         """What print(filter) shows between the brackets."""
         name = getattr(self.basis, "__name__", repr(self.basis))
         return f"degree={self.degree}, basis={name}, kind={self.kind}, theta={list(self.theta.shape)}"
+
+
+def _needs_fixed_polynomials(basis) -> None:
+    if basis is BASES["orthonormal"]:
+        raise ValueError(
+            "the orthonormal basis has other polynomials for every signal, so it has no response of its own. "
+            "Use Filter(degree, replay, recurrence=recurrence(P, x, degree))."
+        )
 
 
 class Shift:
@@ -249,6 +265,7 @@ def fit_response(
         raise ValueError(f"the wanted response must give one value a frequency, but {list(values.shape)} came.")
     checks.finite(values, "the wanted response", "frequency")
     fitted = Filter(degree, basis, **options)
+    _needs_fixed_polynomials(fitted.basis)
     ones = torch.ones(len(points), 1, dtype=torch.float64)
     terms = stack(list(fitted.basis(Diagonal(points), ones, degree, **options)))[:, :, 0]  # [m, K + 1]
     # gelsd copes with fewer points than coefficients and with repeated eigenvalues

@@ -74,6 +74,7 @@ class Propagation:
         self.right = inverse_root(columns, taus).masked_fill(alone, 1.0)  # [r, n]  T
         self.own = (1 - taus).expand(-1, len(rows)).masked_fill(alone, 1.0)  # [r, n]  the diagonal of A_tau
         self.device = torch.device("cpu")
+        self._turned: Propagation | None = None
         self._prepared: dict[torch.dtype, Any] = {}
 
     @property
@@ -104,16 +105,19 @@ class Propagation:
         """The transpose: the same operator hearing from the other side."""
         if self.is_symmetric:
             return self
+        if self._turned is not None:
+            return self._turned
         turned = {"out": "in", "in": "out"}[self.direction]
         other = Propagation(self.graph, self.taus if self.is_many else self.taus[0], "in").to(self.device)
         other.direction = turned
+        self._turned = other  # a model trained through this operator asks for it at every step
         return other
 
     def to(self, device) -> "Propagation":
         """The same operator on another device; a tensor stands for its device."""
         device = device.device if isinstance(device, Tensor) else torch.device(device)
         moved = object.__new__(Propagation)
-        moved.__dict__.update(self.__dict__, device=device, _prepared={})
+        moved.__dict__.update(self.__dict__, device=device, _prepared={}, _turned=None)
         return moved
 
     def __matmul__(self, x: Tensor) -> Tensor:
@@ -253,6 +257,7 @@ class Laplacian:
 
     def __init__(self, graph: Graph, tau: float = 1.0):
         self.propagation = Propagation(graph, tau)
+        self.propagation.tau  # noqa: B018  refuses several
 
     @property
     def shape(self) -> tuple[int, int]:

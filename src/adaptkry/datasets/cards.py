@@ -25,8 +25,8 @@ class Card:
     called: str  # what that loader calls the graph
     files: tuple[str, ...]  # raw files, relative to a mirror folder
     source: str
-    nodes: int
-    classes: int
+    nodes: int | None = None
+    classes: int | None = None
     features: int | None = None
     entries: int | None = None  # of A as loaded: an undirected edge counts twice, a self-loop once
     class_sizes: tuple[int, ...] | None = None
@@ -80,7 +80,7 @@ def _yandex(name: str, loader: str = "HeterophilousGraphDataset", **known) -> Ca
 def _linkx(name: str, file: str, *more: str, splits: tuple[str, ...] = RANDOM, **known) -> Card:
     paths = tuple(f"{name}/raw/{each}" for each in ("data.mat", *more))
     source = f"{LINKX} ({', '.join([f'{file} as data.mat', *(f'splits/{each}' for each in more)])})"
-    return Card(name, "LINKXDataset", name, paths, source, classes=2, splits=splits, pickles=paths[1:], **known)
+    return Card(name, "LINKXDataset", name, paths, source, splits=splits, pickles=paths[1:], **known)
 
 
 def _ogb(name: str, split: str, *more: str, **known) -> Card:
@@ -157,23 +157,26 @@ _ALL = (
     _yandex("minesweeper", nodes=10000, features=7, classes=2, homophily=0.68, metric="roc_auc"),
     _yandex("tolokers", nodes=11758, features=10, classes=2, homophily=0.59, metric="roc_auc"),
     _yandex("questions", nodes=48921, features=301, classes=2, homophily=0.84, metric="roc_auc"),
-    _linkx("penn94", "facebook100/Penn94.mat", "fb100-Penn94-splits.npy", splits=("fixed", *RANDOM), nodes=41554),
-    _linkx("reed98", "facebook100/Reed98.mat", nodes=962),
-    _linkx("amherst41", "facebook100/Amherst41.mat", nodes=2235),
-    _linkx("cornell5", "facebook100/Cornell5.mat", nodes=18660),
+    _linkx(
+        "penn94", "facebook100/Penn94.mat", "fb100-Penn94-splits.npy", splits=("fixed", *RANDOM), nodes=41554, classes=2
+    ),
+    _linkx("reed98", "facebook100/Reed98.mat"),
+    _linkx("amherst41", "facebook100/Amherst41.mat"),
+    _linkx("cornell5", "facebook100/Cornell5.mat"),
     _linkx(
         "johnshopkins55",
         "facebook100/Johns Hopkins55.mat",
         nodes=5180,
         entries=373172,
         features=2406,
+        classes=2,
         class_sizes=(2153, 2609),
         homophily=0.5488,
         measured=True,
     ),
-    _linkx("genius", "genius.mat", nodes=421961, features=12, metric="roc_auc", directed=None),
+    _linkx("genius", "genius.mat", nodes=421961, features=12, classes=2, metric="roc_auc", directed=None),
     _ogb("ogbn-arxiv", "time", "node_year", nodes=169343, features=128, classes=40, directed=True),
-    _ogb("ogbn-products", "sales_ranking", nodes=2449029, features=100, classes=47),
+    _ogb("ogbn-products", "sales_ranking", classes=47),
 )
 
 CARDS: dict[str, Card] = {card.name: card for card in _ALL}

@@ -1,0 +1,32 @@
+"""The examples in README.md and docs/ are run: what they print is what is printed there."""
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def examples(page: Path) -> doctest.DocTest:
+    return doctest.DocTestParser().get_doctest(page.read_text(), {}, page.name, str(page), 0)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_print_what_the_page_says(page):
+    report = []
+    failed = doctest.DocTestRunner(optionflags=FLAGS).run(examples(page), out=report.append).failed
+    assert not failed, "".join(report)
+
+
+def test_every_part_of_the_theory_has_an_example():
+    theory = next(page for page in PAGES if page.name == "theory.md")
+    assert len(examples(theory).examples) >= 6
+
+
+def test_a_wrong_example_would_be_noticed(tmp_path):
+    page = tmp_path / "wrong.md"
+    page.write_text("```python\n>>> 1 + 1\n3\n\n```\n")
+    assert doctest.DocTestRunner(optionflags=FLAGS).run(examples(page), out=lambda _: None).failed == 1
