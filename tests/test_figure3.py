@@ -9,7 +9,7 @@ import torch
 from adaptkry.bases import krylov
 from adaptkry.operators import Propagation
 from adaptkry.spectrum import angles
-from real import real_graph
+from real import one_thread, real_graph  # noqa: F401
 
 pytestmark = pytest.mark.data
 

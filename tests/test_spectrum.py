@@ -13,19 +13,10 @@ from adaptkry.graph import Graph
 from adaptkry.operators import Diagonal, Laplacian, Propagation
 from adaptkry.spectrum import angles, density_of_states, eigenvalues, extremes, grade, lambda_star
 from contracts import assert_close, random_signal
-from real import real_graph
+from real import one_thread, real_graph  # noqa: F401
 from strategies import graphs, random_graph
 
 TAUS = [0.3, 0.5, 1.0, 1.5, 1.7]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Matrices this small are fastest alone: on a shared machine threads mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 one_tau = st.floats(0.3, 1.7) | st.sampled_from(TAUS)

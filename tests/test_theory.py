@@ -14,6 +14,7 @@ from adaptkry.graph import Graph
 from adaptkry.homophily import edge as edge_homophily
 from adaptkry.operators import Laplacian, Propagation
 from contracts import assert_close, random_signal
+from real import one_thread  # noqa: F401
 from strategies import graphs, random_graph
 
 CHECKS = {
@@ -26,15 +27,6 @@ CHECKS = {
     "Section 4.1": theory.labels_rayleigh_quotient,
 }
 every_check = pytest.mark.parametrize("name", CHECKS)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Matrices this small are fastest alone: on a shared machine threads mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def cycle(n: int) -> Graph:

@@ -171,7 +171,7 @@ def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iter
     P must be symmetric: the recurrence rests on it.
     """
     if not getattr(P, "is_symmetric", True):
-        raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not.")
+        raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not. Use direction='both'.")
     # What is left at the grade is rounding enlarged by every division on the way: measured up to 1e-10 in float64.
     # It is held against the size of P seen so far, at least 1 (the size of P_tau): an eigenvector of 0 has none.
     tiny, scale = torch.finfo(x.dtype).eps ** 0.75, torch.ones_like(x[..., :1, :])

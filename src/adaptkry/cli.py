@@ -109,8 +109,12 @@ def fit(
     made = recipe(method, name, **{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()})
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{name}-{method}"
-    with timing.live(f"{method} on {name}", made.epochs, quiet=as_json) as look:
-        run = runs.fit(loaded, made, chosen, device=device, out=folder, resume=resume, look=look)
+    try:
+        with timing.live(f"{method} on {name}", made.epochs, quiet=as_json) as look:
+            run = runs.fit(loaded, made, chosen, device=device, out=folder, resume=resume, look=look)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; the same command with --resume goes on from {folder}", err=True)
+        raise typer.Exit(130) from None
     picture = runs.picture(run, loaded, folder, chosen)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "rows": run.rows}))
@@ -151,7 +155,7 @@ def list_datasets(as_json: Json = False) -> None:
     """The graphs that can be named."""
     rows = datasets.describe()
     if as_json:
-        typer.echo(json.dumps(rows))
+        typer.echo(json.dumps(rows, default=str))
         return
     columns = ("name", "nodes", "features", "classes", "homophily", "metric", "found")
     table = Table(*columns)
@@ -226,9 +230,6 @@ def main() -> None:
     """Run the command; a user's mistake is one sentence and exit code 2, not a traceback."""
     try:
         app()
-    except KeyboardInterrupt:
-        Console(stderr=True).print("adaptkry: stopped; --resume goes on from the last checkpoint")
-        sys.exit(130)
     except (ValueError, TypeError, OSError, ImportError) as error:
         Console(stderr=True).print(f"[red]adaptkry:[/red] {error}", markup=True, highlight=False)
         sys.exit(2)
