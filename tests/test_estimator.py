@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,7 +9,7 @@ from adaptkry.datasets.synthetic import csbm
 from adaptkry.estimator import AdaptKryClassifier
 
 GRAPH = csbm(nodes=200, phi=-0.8, seed=0)
-QUICK = {"degree": 3, "hidden": 16, "epochs": 60}
+QUICK: dict[str, Any] = {"degree": 3, "hidden": 16, "epochs": 60}
 NODES, LABELS = np.arange(200), GRAPH.y.numpy()
 
 
