@@ -11,20 +11,10 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-import torch
 
 from adaptkry.graph import Graph
 
 RAW = {"cora": "Cora/raw", "chameleon": "chameleon/geom_gcn/raw", "squirrel": "squirrel/geom_gcn/raw"}
-
-
-@pytest.fixture(autouse=False, scope="module")
-def one_thread():
-    """Import it where matrices are small: on a shared machine threads mostly wait, and took up to 30 times longer."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @cache

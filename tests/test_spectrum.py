@@ -13,7 +13,7 @@ from adaptkry.graph import Graph
 from adaptkry.operators import Diagonal, Laplacian, Propagation
 from adaptkry.spectrum import angles, density_of_states, eigenvalues, extremes, grade, lambda_star
 from contracts import assert_close, random_signal
-from real import one_thread, real_graph  # noqa: F401
+from real import real_graph
 from strategies import graphs, random_graph
 
 TAUS = [0.3, 0.5, 1.0, 1.5, 1.7]

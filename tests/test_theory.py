@@ -14,7 +14,6 @@ from adaptkry.graph import Graph
 from adaptkry.homophily import edge as edge_homophily
 from adaptkry.operators import Laplacian, Propagation
 from contracts import assert_close, random_signal
-from real import one_thread  # noqa: F401
 from strategies import graphs, random_graph
 
 CHECKS = {

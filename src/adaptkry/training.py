@@ -230,7 +230,7 @@ class Training:
         state["running"] = state["running"] & ~broken & (state["waited"] < patience)
 
     @torch.no_grad()
-    def logits(self, chunk: int = 16384) -> Tensor:
+    def logits(self, chunk: int = 2048) -> Tensor:
         """Logits of all nodes with the kept weights, [b, n, c] on the CPU."""
         weights = self.state.group("best")
         parts = []
