@@ -3,8 +3,9 @@
     python -m benchmarks.basis [--device cuda] [--rounds 7] [--out results/benchmarks.jsonl]
 
 Every contender keeps all K + 1 hops; ours includes scaling, panels and the stacked result, theirs gets the finished
-matrix P_tau with its values for free. Medians of interleaved rounds. Bytes count every gathered row once:
-entries * (4 d + 4) + 2 * 4 n d for each hop (columns as int32, the own row read, the result written).
+matrix P_tau with its values for free. Medians of interleaved rounds, memory kept by the process (see `keep_memory`).
+Bytes count every gathered row once: entries * (4 d + 4) + 2 * 4 n d for each hop (columns as int32, the own row read,
+the result written).
 """
 
 import argparse
@@ -15,6 +16,7 @@ import torch
 from adaptkry import results, timing
 from adaptkry.bases import average, krylov, stack
 from adaptkry.operators import Propagation
+from benchmarks import keep_memory
 from benchmarks.shapes import SHAPES, Shape, features, power_law
 
 DEGREE, TAU, TAUS = 10, 0.8, [0.5, 0.8, 1.1]
@@ -81,6 +83,7 @@ def measure(name: str, device: str, rounds: int) -> dict:
 
 def main() -> None:
     """Measure, print, append the rows."""
+    keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=7)

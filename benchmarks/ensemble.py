@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy, dropout
 
 from adaptkry import datasets, results, runs, splits, timing
 from adaptkry.recipes import Recipe, basis_of, recipe
+from benchmarks import keep_memory
 
 
 class Straightforward(nn.Module):
@@ -92,6 +93,7 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
 
 def main() -> None:
     """Measure, print, append the rows."""
+    keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1)

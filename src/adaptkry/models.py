@@ -111,9 +111,13 @@ class WeightedSum(torch.autograd.Function):
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, rows = ctx.saved_tensors
         T, n, d = basis.shape
-        whole = gradient.new_zeros(len(rows), n, d)
-        whole.scatter_add_(1, rows[:, :, None].expand(-1, -1, d), gradient)
-        return whole.view(len(rows), n * d) @ basis.reshape(T, n * d).T, None, None
+        found = []
+        half = (len(rows) + 1) // 2  # half of the members at a time: this is where memory peaks
+        for at, push in zip(rows.split(half), gradient.split(half), strict=True):
+            whole = push.new_zeros(len(at), n, d)
+            whole.scatter_add_(1, at[:, :, None].expand(-1, -1, d), push)
+            found.append(whole.view(len(at), n * d) @ basis.reshape(T, n * d).T)
+        return torch.cat(found), None, None
 
 
 class DroppedSum(torch.autograd.Function):

@@ -195,7 +195,7 @@ class Training:
             shape = (-1, *[1] * (g.ndim - 1))
             rate, decay = (self.each[f"{kind}_{what}"].reshape(shape) for what in ("lr", "decay"))
             w, first, second = (state[f"{group}/{name}"] for group in ("weights", "first", "second"))
-            g = g.addcmul(w, decay)
+            g.addcmul_(w, decay)  # ours alone: autograd made it for this step
             first.lerp_(g, 0.1)
             second.mul_(0.999).addcmul_(g, g, value=0.001)
             w.addcdiv_(first * (rate / -fix1), (second / fix2).sqrt_().add_(1e-8))
@@ -230,7 +230,7 @@ class Training:
         state["running"] = state["running"] & ~broken & (state["waited"] < patience)
 
     @torch.no_grad()
-    def logits(self, chunk: int = 2048) -> Tensor:
+    def logits(self, chunk: int = 512) -> Tensor:
         """Logits of all nodes with the kept weights, [b, n, c] on the CPU."""
         weights = self.state.group("best")
         parts = []
