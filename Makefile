@@ -31,6 +31,8 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.basis
 	$(BIN)/python -m benchmarks.density
+	$(BIN)/python -m benchmarks.ensemble
+	$(BIN)/python -m benchmarks.readme
 
 clean:
 	rm -rf .venv

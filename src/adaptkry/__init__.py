@@ -18,7 +18,9 @@ from adaptkry.bases import legendre as legendre
 from adaptkry.bases import orthonormal as orthonormal
 from adaptkry.bases import recurrence as recurrence
 from adaptkry.bases import stack as stack
+from adaptkry.datasets import load as load
 from adaptkry.datasets.synthetic import csbm as csbm
+from adaptkry.datasets.synthetic import directed_csbm as directed_csbm
 from adaptkry.filters import Filter as Filter
 from adaptkry.filters import fit_response as fit_response
 from adaptkry.graph import Graph as Graph
@@ -26,12 +28,35 @@ from adaptkry.homophily import homophily as homophily
 from adaptkry.operators import Diagonal as Diagonal
 from adaptkry.operators import Laplacian as Laplacian
 from adaptkry.operators import Propagation as Propagation
+from adaptkry.recipes import Recipe as Recipe
+from adaptkry.recipes import recipe as recipe
+from adaptkry.runs import Run as Run
+from adaptkry.runs import fit as fit
+from adaptkry.runs import load_run as load_run
 from adaptkry.spectrum import angles as angles
 from adaptkry.spectrum import density_of_states as density_of_states
 from adaptkry.spectrum import eigenvalues as eigenvalues
 from adaptkry.spectrum import extremes as extremes
 from adaptkry.spectrum import grade as grade
 from adaptkry.spectrum import lambda_star as lambda_star
+from adaptkry.splits import Split as Split
+from adaptkry.splits import class_balanced as class_balanced
+from adaptkry.splits import from_masks as from_masks
+from adaptkry.splits import stratified as stratified
+from adaptkry.splits import uniform as uniform
 from adaptkry.theory import check_all as check_all
 
 __version__ = VERSION
+
+
+def __getattr__(name: str):
+    """Doors to scikit-learn and PyG open when they are used, so that the core needs neither."""
+    if name == "AdaptKryClassifier":
+        from adaptkry.estimator import AdaptKryClassifier
+
+        return AdaptKryClassifier
+    if name in ("KrylovBasis", "KrylovConv"):
+        from adaptkry import pyg
+
+        return getattr(pyg, name)
+    raise AttributeError(f"module 'adaptkry' has no attribute {name!r}")
