@@ -40,7 +40,8 @@ def speed(rows: list[dict]) -> list[str]:
             rest.append(f"The density of states of the {row['graph']} shape ({probes}) takes {spent}.")
         if row["benchmark"] == "ensemble":
             rest.append(
-                f"{config['epochs']} epochs of ten splits of {row['graph']} as one batch are {row['speedup']:.1f}x as fast "
+                f"{config['epochs']} epochs of ten splits of {row['graph']} as one batch are {row['speedup']:.1f}x as "
+                f"fast "
                 f"as a loop over splits on {row['device']} (test accuracy {100 * row['test_batched']:.1f} and "
                 f"{100 * row['test_loop']:.1f} %)."
             )
