@@ -221,7 +221,9 @@ def print_checks(checks: list[dict]) -> None:
     for heading in ("", "claim", "measured"):
         table.add_column(heading)
     for check in checks:
+        applies = not check["note"].startswith("does not apply")
         verdict = "[green]holds[/green]" if check["holds"] else "[red]FAILS[/red]"
+        verdict = verdict if applies else "[yellow]does not apply[/yellow]"
         table.add_row(f"{check['name']}\n{verdict}", check["claim"], check["measured"])
     screen.print(table)
 
