@@ -209,8 +209,8 @@ def unit(x: Tensor, size: Tensor, alive: Tensor) -> Tensor:
 def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Terms:
     """Orthonormal basis of the Krylov space of each column (OrthKry); stops cleanly at the grade.
 
-    The grade is seen where what is left is rounding noise. For a grade near n, far above the hops anyone uses, noise can
-    pass for a direction, with or without re-orthogonalisation; `spectrum.grade` counts exactly.
+    The grade is seen where what is left is rounding noise. For a grade near n, far above the hops anyone uses, noise
+    can pass for a direction, with or without re-orthogonalisation; `spectrum.grade` counts exactly.
     """
     for step in lanczos(P, x, degree, reorthogonalise=reorthogonalise):
         if step.term.any():
