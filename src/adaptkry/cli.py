@@ -95,7 +95,7 @@ def fit(
     hop_norm: Annotated[bool | None, typer.Option(help="Scale every hop to the norm of X.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
     split: Annotated[str, typer.Option(help=f"One of {', '.join(splits.SPLITS)}.")] = "class_balanced",
-    count: Annotated[int, typer.Option("--splits", help="How many splits, trained as one batch.")] = 10,
+    count: Annotated[int, typer.Option("--splits", min=1, help="How many splits, trained as one batch.")] = 10,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/GRAPH-METHOD by default.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on where a killed run stopped.")] = False,
@@ -103,12 +103,21 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Train a method on many splits as one batch, test it, and write a run folder with a picture."""
+    if out:
+        runs.usable_folder(out)
     loaded = load(graph, root)
     name = loaded.info.name
     changes = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
     made = recipe(method, name, **{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()})
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{name}-{method}"
+    if resume and (folder / "run.json").exists():
+        typer.echo(f"{folder} is complete already; leave --resume out to train it again", err=True)
+        raise typer.Exit
+    if not as_json:
+        typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
+        for text in chosen.warnings:
+            typer.echo(f"warning: {text}", err=True)
     try:
         with timing.live(f"{method} on {name}", made.epochs, quiet=as_json) as look:
             run = runs.fit(loaded, made, chosen, device=device, out=folder, resume=resume, look=look)

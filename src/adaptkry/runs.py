@@ -225,6 +225,8 @@ def fit(
         look: called with the training every few epochs.
         changes: settings that differ from the recipe's.
     """
+    if out:
+        usable_folder(Path(out))
     name = graph.info.name
     recipes = [recipe(made, name, **changes)] if isinstance(made, str) else [made] if isinstance(made, Recipe) else made
     if not isinstance(made, str) and changes:
@@ -259,6 +261,19 @@ def fit(
     return run
 
 
+def usable_folder(folder: Path) -> Path:
+    """Make the run folder, or say why it cannot be: before hours of training, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"--out must be a folder that can be written to, but {folder} is not ({error.strerror})."
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise OSError(f"--out must be a folder that can be written to, but {folder} is read-only. Choose another.")
+    return folder
+
+
 def describe(recipes: list[Recipe], members: list[Member], graph: Graph) -> str:
     """What a checkpoint belongs to, as text that must match on resuming."""
     key = {"recipes": [asdict(r) for r in recipes], "members": [asdict(m) for m in members], "graph": repr(graph)}
@@ -270,7 +285,6 @@ def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable
     from safetensors import safe_open
     from safetensors.torch import load_file, save
 
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "checkpoint.safetensors"
     if resume and path.exists():
         with safe_open(path, "pt") as file:
@@ -279,8 +293,6 @@ def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable
                     f"{path} belongs to other settings or another graph: use another --out, or no --resume"
                 )
         training.restore(load_file(path))
-    elif not os.access(folder, os.W_OK):
-        raise OSError(f"{folder} cannot be written to. Choose another --out.")
 
     def checkpoint(now: Training) -> None:
         tensors = {k: t.contiguous() for k, t in (now.state.tensors | now.dice_states()).items()}
