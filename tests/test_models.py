@@ -42,7 +42,7 @@ def test_dropped_sum_is_the_sum_of_separately_dropped_hops_and_so_is_its_gradien
     for b, (p, die) in enumerate(zip(drop, dice(), strict=True)):
         mask = torch.ones(T, M, D, dtype=torch.float64)
         if p:
-            mask = torch.empty(T, M, D, dtype=torch.float64).bernoulli_(1 - p, generator=die) / (1 - p)
+            mask = models.keep((T, M, D), p, die).double() / (1 - p)
         wanted.append((w[b, :, None, None] * mask * basis[:, rows[b]]).sum(0))
     torch.testing.assert_close(found, torch.stack(wanted))
     push = torch.randn_like(found)
@@ -50,11 +50,13 @@ def test_dropped_sum_is_the_sum_of_separately_dropped_hops_and_so_is_its_gradien
     torch.testing.assert_close(ours, theirs)
 
 
-def test_filter_dropout_keeps_the_mean_and_drops_the_asked_share(parts):
-    _, _, _ = parts
-    mask = models.keep((200_000,), 0.3, dice(1)[0], torch.ones(1))
-    assert abs(float(mask.mean()) - 1) < 0.01
-    assert abs(float((mask == 0).float().mean()) - 0.3) < 0.01
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_coins_fall_with_the_asked_chance_and_independently(p):
+    kept = models.keep((400, 999), p, dice(1)[0]).double()
+    assert abs(float(kept.mean()) - (1 - p)) < 0.005
+    assert float(kept.mean(0).std()) == pytest.approx((p * (1 - p) / 400) ** 0.5, rel=0.1)
+    for lag in (1, 2, 3, 4):  # four coins come from one number: they must not know of each other
+        assert abs(float(torch.corrcoef(torch.stack([kept[:, lag:].flatten(), kept[:, :-lag].flatten()]))[0, 1])) < 0.01
 
 
 def test_dense_maps_start_uniform_within_one_over_root_fan_out():
