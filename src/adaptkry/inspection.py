@@ -55,7 +55,7 @@ def measured(graph: Graph) -> dict[str, float]:
 
 
 def suggestion(adjusted: float | None) -> str:
-    """Where to look for tau: small tau smooths, large tau sharpens; from the paper's best sets (its Table 4)."""
+    """Where to look for tau: small tau smooths, large tau sharpens; from the paper's table of best tau sets."""
     if adjusted is None:
         return "0.5 to 1.0 (no labels to go by)"
     if adjusted > 0.3:

@@ -33,7 +33,7 @@ class Operator(Protocol):
 
 
 class Propagation:
-    r"""The propagation matrix :math:`P_\tau` of a graph, for one tau or several in one pass over the edges.
+    r"""The propagation matrix :math:`P_\tau` of a graph, for one tau or several in one call.
 
     .. math::
         P_\tau = S\,(\tau A + (1-\tau) I)\,T, \qquad S = D_{out}^{-1/2},\; T = D_{in}^{-1/2}
@@ -131,7 +131,7 @@ class Propagation:
         return _Product.apply(x, self)  # type: ignore[no-any-return]
 
     def product(self, x: Tensor) -> Tensor:
-        """The bare product, without gradient: column panels on the CPU, torch's CSR on a GPU."""
+        """The bare product, without gradient: column panels on the CPU, a kernel of our own on a GPU."""
         wide = x.reshape(len(self.taus), self.shape[0], -1)  # [r, n, d]
         if self.device.type != "cpu":
             return self._prepare(x.dtype)(wide).reshape(x.shape)

@@ -5,7 +5,7 @@ every LOOK epochs only. A member that has stopped goes on moving, but its kept w
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -19,17 +19,17 @@ LOOK = 20  # epochs between two looks of the host at the device
 
 @dataclass(frozen=True)
 class Member:
-    """What one training has to itself."""
+    """What one training has to itself; a recipe has the defaults."""
 
-    split: int = 0
-    seed: int = 0
-    mlp_lr: float = 0.01
-    filter_lr: float = 0.01
-    mlp_decay: float = 5e-4
-    filter_decay: float = 0.0
-    mlp_dropout: float = 0.5
-    filter_dropout: float = 0.0
-    patience: int = 200
+    split: int
+    seed: int
+    mlp_lr: float
+    filter_lr: float
+    mlp_decay: float
+    filter_decay: float
+    mlp_dropout: float
+    filter_dropout: float
+    patience: int
 
 
 @dataclass
@@ -65,6 +65,7 @@ class Training:
         y: classes [n].
         masks: train and validation masks, bool [s, n]; each member picks its split's row.
         members: what they have to themselves.
+        hops: terms of one basis, K + 1; hop weights start at 1 / hops.
         epochs: at most so many.
         metric: "accuracy" or "roc_auc".
         batch: nodes a step, for a basis that does not fit on the device; None is full batch.
@@ -131,9 +132,17 @@ class Training:
 
     def run(self, look: Callable[["Training"], object] = lambda _: None) -> State:
         """Train until every member has stopped; `look` is called every LOOK epochs (progress, checkpoints)."""
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")  # TF32 on a GPU: 3e-4 relative, far below the spread of splits
+        try:
+            self._run(look)
+        finally:
+            torch.set_float32_matmul_precision(before)
+        return self.state
+
+    def _run(self, look: Callable[["Training"], object]) -> None:
         state = self.state.tensors
         patience = torch.tensor([m.patience for m in self.members], device=self.device)
-        torch.set_float32_matmul_precision("high")  # TF32 on a GPU: 3e-4 relative, far below the spread of splits
         for epoch in range(self.state.epoch, self.epochs):
             loss = self._learn(epoch)
             score = self._validate()
@@ -143,7 +152,6 @@ class Training:
                 look(self)
                 if not bool(state["running"].any()):
                     break
-        return self.state
 
     def _rows(self, mask: Tensor) -> tuple[Tensor, Tensor, list[int]]:
         """Row numbers, which of them count, and how many; the first two on the device, the last for the host."""
@@ -252,8 +260,3 @@ class Training:
             die.set_state(tensors[f"dice/{i}"].cpu())
         rest = {name: t for name, t in tensors.items() if not name.startswith("dice/")}
         self.state = State({k: t if k in ("epoch", "steps") else t.to(self.device) for k, t in rest.items()})
-
-
-def describe(members: Sequence[Member]) -> list[dict]:
-    """Members as plain data."""
-    return [asdict(member) for member in members]
