@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, dropout
 
 from adaptkry import datasets, results, runs, splits, timing
-from adaptkry.recipes import Recipe, basis_of, recipe
+from adaptkry.recipes import Recipe, inputs_of, recipe
 from benchmarks import keep_memory
 
 
@@ -74,10 +74,10 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
     graph = datasets.load(name)
     made = replace(recipe("adaptkry", name), epochs=epochs, patience=epochs + 1)
     split, kept = splits.class_balanced(graph.y), {}
-    basis, _ = basis_of(graph, made)
+    basis = inputs_of(graph, made).terms
     jobs = {
         "batched": lambda: kept.update(batched=[r["test"] for r in runs.fit(graph, made, split, device="cpu").rows]),
-        "basis": lambda: basis_of(graph, made),
+        "basis": lambda: inputs_of(graph, made),
         "loop": lambda: kept.update(loop=loop(made, basis, graph.y, split, epochs)),
     }
     with timing.progress(name, len(jobs) * (rounds + 1)) as tick:

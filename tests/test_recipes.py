@@ -4,7 +4,7 @@ import torch
 from adaptkry.bases import krylov, stack
 from adaptkry.datasets.synthetic import csbm
 from adaptkry.operators import Propagation
-from adaptkry.recipes import Recipe, basis_of, features_of, recipe
+from adaptkry.recipes import Recipe, features_of, inputs_of, recipe
 
 GRAPH = csbm(nodes=60, seed=0)
 
@@ -18,15 +18,16 @@ def test_published_settings_are_used_for_a_named_graph_and_yours_come_last():
 def test_tied_taus_average_and_untied_taus_stand_side_by_side():
     x = GRAPH.x
     each = [stack(krylov(Propagation(GRAPH, tau), x, 3)).transpose(0, 1) for tau in (0.5, 1.2)]
-    tied, _ = basis_of(GRAPH, Recipe(taus=(0.5, 1.2), degree=3))
-    untied, _ = basis_of(GRAPH, Recipe(taus=(0.5, 1.2), degree=3, tied=False))
+    tied = inputs_of(GRAPH, Recipe(taus=(0.5, 1.2), degree=3)).terms
+    untied = inputs_of(GRAPH, Recipe(taus=(0.5, 1.2), degree=3, tied=False)).terms
     torch.testing.assert_close(tied, (each[0] + each[1]) / 2)
     torch.testing.assert_close(untied, torch.cat(each))
 
 
 def test_hop_normalisation_gives_every_hop_the_norm_of_x_and_says_how():
-    plain, _ = basis_of(GRAPH, Recipe(degree=4))
-    made, scale = basis_of(GRAPH, Recipe(degree=4, hop_norm=True))
+    plain = inputs_of(GRAPH, Recipe(degree=4)).terms
+    found = inputs_of(GRAPH, Recipe(degree=4, hop_norm=True))
+    made, scale = found.terms, found.scale
     torch.testing.assert_close(torch.stack([hop.norm() for hop in made]), GRAPH.x.norm().expand(5))
     torch.testing.assert_close(made, plain * scale[:, None, None])
 

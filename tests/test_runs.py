@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from adaptkry import runs, splits
+from adaptkry.bases import krylov, stack
 from adaptkry.datasets.synthetic import csbm
 from adaptkry.graph import Graph
-from adaptkry.recipes import recipe
+from adaptkry.operators import Propagation
+from adaptkry.recipes import inputs_of, recipe
 
 GRAPH = csbm(nodes=200, phi=-0.7, seed=0)
 QUICK = recipe("adaptkry", degree=3, hidden=16, epochs=40, taus=(0.5, 1.0))
@@ -81,7 +83,9 @@ def test_every_variation_trains_predicts_and_draws(changes, split, tmp_path):
 
 def test_the_fixed_low_pass_filter_never_moves(split):
     found = runs.fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
-    torch.testing.assert_close(found.weights["filter"], torch.eye(7)[6].expand(3, -1))
+    torch.testing.assert_close(found.weights["filter"], torch.ones(3, 1))
+    wanted = stack(krylov(Propagation(GRAPH, 0.3), GRAPH.x, 6))[:, 6]
+    torch.testing.assert_close(inputs_of(GRAPH, recipe("lowpass")).terms[0], wanted)
 
 
 def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):
@@ -92,6 +96,27 @@ def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):
     assert [row["test"] for row in found.rows[3:]] == [row["test"] for row in alone.rows]
     with pytest.raises(ValueError, match="agree in degree"):
         runs.fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
+
+
+def test_members_with_other_taus_share_a_batch_and_train_as_they_would_alone(split):
+    trio = [replace(QUICK, taus=taus) for taus in ((0.5, 1.0), (0.8,), (0.5, 0.8, 1.2))]
+    found = runs.fit(GRAPH, trio, split, device="cpu")
+    for i, one in enumerate(trio):
+        alone = runs.fit(GRAPH, one, split, device="cpu")
+        np.testing.assert_allclose(found.curves["loss"][:5, 3 * i : 3 * i + 3], alone.curves["loss"][:5], rtol=1e-3)
+    torch.testing.assert_close(found.weights["mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
+
+
+def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
+    found = runs.fit(GRAPH, QUICK, split, device="cpu", restarts=4)
+    assert len(found.rows) == 12
+    assert len(found.chosen) == 3
+    for i in found.chosen:
+        rivals = [row for row in found.rows if row["split"] == found.rows[i]["split"]]
+        assert found.rows[i]["validation"] == max(row["validation"] for row in rivals)
+    assert "over 3 trainings" in found.summary()
+    mean = found.each_probability(GRAPH)[found.chosen].mean(0)
+    torch.testing.assert_close(found.probabilities(GRAPH), mean)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ import torch
 
 from adaptkry import models
 from adaptkry.datasets.synthetic import csbm
-from adaptkry.recipes import basis_of, recipe
+from adaptkry.recipes import inputs_of, recipe
+from adaptkry.stages import Layout
 from adaptkry.training import Member, Training, rows_of
 
 GRAPH = csbm(nodes=150, phi=-0.6, information=0.7, degree=5, classes=3, seed=0)
 MADE = recipe("adaptkry", degree=3, hidden=12, layers=3)
-BASIS = basis_of(GRAPH, MADE)[0].double()
+BASIS = inputs_of(GRAPH, MADE).terms.double()
 SPLITS = 4
 
 
@@ -22,26 +23,38 @@ def masks():
     return {"train": train, "validation": blank.scatter(1, order[:, 100:120], True)}
 
 
+def member(split, seed, mlp_lr, filter_lr, mlp_decay, filter_decay, mlp_dropout, filter_dropout, patience) -> Member:
+    rates = dict(mlp_lr=mlp_lr, filter_lr=filter_lr, mlp_decay=mlp_decay, filter_decay=filter_decay)
+    chances = dict(mlp_dropout=mlp_dropout, filter_dropout=filter_dropout, input_dropout=mlp_dropout)
+    return Member(split, seed, replace(MADE, patience=patience, basis_lr=filter_lr, **rates, **chances))
+
+
+def changed(one: Member, **changes) -> Member:
+    return replace(one, made=replace(one.made, **changes))
+
+
 COMPANY = [
-    Member(0, 0, 0.01, 0.01, 5e-4, 0.0, 0.3, 0.2, 15),
-    Member(1, 1, 0.05, 0.001, 0.0, 1e-3, 0.0, 0.0, 30),
-    Member(2, 2, 0.02, 0.05, 1e-3, 1e-4, 0.5, 0.7, 8),
-    Member(3, 3, 0.01, 0.1, 5e-4, 0.0, 0.2, 0.0, 50),
+    member(0, 0, 0.01, 0.01, 5e-4, 0.0, 0.3, 0.2, 15),
+    member(1, 1, 0.05, 0.001, 0.0, 1e-3, 0.0, 0.0, 30),
+    member(2, 2, 0.02, 0.05, 1e-3, 1e-4, 0.5, 0.7, 8),
+    member(3, 3, 0.01, 0.1, 5e-4, 0.0, 0.2, 0.0, 50),
 ]
 
 
-def train(members, *, epochs=60, batch_norm=False, combine="sum", dtype=torch.float64, **options) -> Training:
-    layout = models.Layout(len(BASIS), BASIS.shape[2], 12, 3, 3, combine, batch_norm)
-    made = Training(layout, BASIS.to(dtype), GRAPH.y, masks(), members, hops=4, epochs=epochs, **options)
-    made.run()
-    return made
+def train(members, *, epochs=60, dtype=torch.float64, shape=None, **options) -> Training:
+    made = replace(MADE, epochs=epochs, **(shape or {}))
+    inputs = inputs_of(GRAPH, made, options.get("device", "cpu"))
+    layout = Layout(made, len(inputs.terms), BASIS.shape[2], 3)
+    training = Training(layout, inputs.terms.to(dtype), GRAPH.y, masks(), members, operator=inputs.operator, **options)
+    training.run()
+    return training
 
 
-@pytest.mark.parametrize(("batch_norm", "combine"), [(False, "sum"), (True, "sum"), (False, "concat")])
-def test_member_alone_equals_member_in_company(batch_norm, combine):
-    together = train(COMPANY, batch_norm=batch_norm, combine=combine)
-    for i, member in enumerate(COMPANY):
-        alone = train([member], batch_norm=batch_norm, combine=combine)
+@pytest.mark.parametrize("shape", [{}, {"batch_norm": True}, {"combine": "concat"}], ids=str)
+def test_member_alone_equals_member_in_company(shape):
+    together = train(COMPANY, shape=shape)
+    for i, one in enumerate(COMPANY):
+        alone = train([one], shape=shape)
         torch.testing.assert_close(together.logits()[i], alone.logits()[0], rtol=0, atol=1e-10)
         for name in ("best_score", "best_epoch"):
             assert together.state.tensors[name][i] == alone.state.tensors[name][0]
@@ -50,27 +63,28 @@ def test_member_alone_equals_member_in_company(batch_norm, combine):
 def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not():
     first, second = (train(COMPANY, dtype=torch.float32) for _ in range(2))
     assert torch.equal(first.logits(), second.logits())
-    other = train([replace(member, seed=member.seed + 10) for member in COMPANY], dtype=torch.float32)
+    other = train([replace(one, seed=one.seed + 10) for one in COMPANY], dtype=torch.float32)
     assert not torch.equal(first.logits(), other.logits())
 
 
-def test_steps_equal_torchs_adam_on_torchs_autograd():
-    member = Member(1, 1, 0.05, 0.01, 1e-3, 1e-2, 0.0, 0.0, 1000)
-    ours = train([member], epochs=12)
-    layout, rows = ours.layout, rows_of(masks()["train"][1:2])[0][0]
-    start = models.initial_weights(layout, [1], 4)
+@pytest.mark.parametrize("optimiser", [torch.optim.Adam, torch.optim.AdamW])
+def test_steps_equal_torchs_own_on_torchs_autograd(optimiser):
+    one = member(1, 1, 0.05, 0.01, 1e-3, 1e-2, 0.0, 0.0, 1000)
+    ours = train([one], epochs=12, shape={"optimiser": optimiser.__name__.lower()})
+    rows = rows_of(masks()["train"][1:2])[0][0]
+    start = models.initial_weights(ours.layout, [(1, one.made)])
     weights = {name: w[0].double().requires_grad_() for name, w in start.items()}
     mlp = [w for name, w in weights.items() if name != "filter"]
     groups = [
         {"params": mlp, "lr": 0.05, "weight_decay": 1e-3},
         {"params": [weights["filter"]], "lr": 0.01, "weight_decay": 1e-2},
     ]
-    adam, losses = torch.optim.Adam(groups), []
+    adam, losses = optimiser(groups), []
     for _ in range(12):
         z = torch.einsum("k,knd->nd", weights["filter"], BASIS[:, rows])
-        h = torch.relu(z @ weights["dense0"])
-        h = torch.relu(h @ weights["dense1"] + h)
-        loss = torch.nn.functional.cross_entropy(h @ weights["dense2"], GRAPH.y[rows])
+        h = torch.relu(z @ weights["dense0_1"])
+        h = torch.relu(h @ weights["dense1_1"] + h)
+        loss = torch.nn.functional.cross_entropy(h @ weights["dense2_1"], GRAPH.y[rows])
         adam.zero_grad()
         loss.backward()
         adam.step()
@@ -83,15 +97,15 @@ def test_steps_equal_torchs_adam_on_torchs_autograd():
 def test_best_weights_are_those_of_the_first_highest_validation_score_and_patience_counts_from_there():
     made = train(COMPANY, epochs=120)
     curve = made.state.tensors["curve/validation"]
-    for i, member in enumerate(COMPANY):
+    for i, one in enumerate(COMPANY):
         seen = curve[~curve[:, i].isnan(), i]
         best = int(made.state.tensors["best_epoch"][i])
         assert best == int((seen == seen.max()).nonzero()[0])
-        assert len(seen) in (best + member.patience + 1, 120)
+        assert len(seen) in (best + one.made.patience + 1, 120)
 
 
 def test_a_loss_that_turns_nan_stops_that_member_and_no_other():
-    broken = [COMPANY[0], replace(COMPANY[1], mlp_lr=1e200), COMPANY[2]]
+    broken = [COMPANY[0], changed(COMPANY[1], mlp_lr=1e200), COMPANY[2]]
     made = train(broken)
     assert int(made.state.tensors["failed_epoch"][1]) >= 0
     assert made.state.tensors["failed_epoch"][[0, 2]].tolist() == [-1, -1]
@@ -99,7 +113,7 @@ def test_a_loss_that_turns_nan_stops_that_member_and_no_other():
 
 
 def test_one_batch_of_all_nodes_equals_full_batch():
-    quiet = [replace(member, mlp_dropout=0.0, filter_dropout=0.0) for member in COMPANY]
+    quiet = [changed(one, mlp_dropout=0.0, filter_dropout=0.0) for one in COMPANY]
     torch.testing.assert_close(train(quiet, batch=150).logits(), train(quiet).logits(), rtol=0, atol=1e-8)
 
 
@@ -111,8 +125,8 @@ def test_mini_batches_learn_and_do_not_depend_on_company():
 
 
 def test_a_training_restored_halfway_ends_with_the_same_bits():
-    whole = train(COMPANY, batch_norm=True)
-    half = Training(whole.layout, BASIS, GRAPH.y, masks(), COMPANY, hops=4, epochs=60)
+    whole = train(COMPANY, shape={"batch_norm": True})
+    half = Training(whole.layout, BASIS, GRAPH.y, masks(), COMPANY)
     kept = {}
 
     def stop(now: Training):
@@ -122,7 +136,7 @@ def test_a_training_restored_halfway_ends_with_the_same_bits():
 
     with pytest.raises(KeyboardInterrupt):
         half.run(stop)
-    rest = Training(whole.layout, BASIS, GRAPH.y, masks(), COMPANY, hops=4, epochs=60)
+    rest = Training(whole.layout, BASIS, GRAPH.y, masks(), COMPANY)
     rest.restore(kept)
     rest.run()
     assert torch.equal(rest.logits(), whole.logits())
@@ -132,8 +146,8 @@ def test_a_training_restored_halfway_ends_with_the_same_bits():
 def test_gpu_members_alone_equal_members_in_company_and_runs_repeat():
     together, again = (train(COMPANY, device="cuda") for _ in range(2))
     assert torch.equal(together.logits(), again.logits())
-    for i, member in enumerate(COMPANY):
-        alone = train([member], device="cuda")
+    for i, one in enumerate(COMPANY):
+        alone = train([one], device="cuda")
         torch.testing.assert_close(together.logits()[i], alone.logits()[0], rtol=0, atol=1e-10)
 
 
@@ -142,8 +156,8 @@ def test_gpu_dropout_kernels_give_a_member_the_same_training_alone_and_in_compan
     together, again = (train(COMPANY, device="cuda", dtype=torch.float32) for _ in range(2))
     assert together.on_gpu is not None
     assert torch.equal(together.logits(), again.logits())
-    for i, member in enumerate(COMPANY):
-        alone = train([member], device="cuda", dtype=torch.float32, epochs=5)
+    for i, one in enumerate(COMPANY):
+        alone = train([one], device="cuda", dtype=torch.float32, epochs=5)
         early = train(COMPANY, device="cuda", dtype=torch.float32, epochs=5)
         torch.testing.assert_close(early.logits()[i], alone.logits()[0], rtol=1e-2, atol=1e-2)
 
@@ -153,7 +167,7 @@ def test_no_host_synchronisation_inside_an_epoch():
     made = train(COMPANY, epochs=3, device="cuda", dtype=torch.float32)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        made._remember(2, made._learn(3), made._validate(), made.state.tensors["waited"] + 9)
+        made._remember(2, made._learn(3), *made._validate())
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert bool(torch.isfinite(made.state.tensors["curve/loss"][2]).all())

@@ -93,9 +93,9 @@ def krylov(P, x: Tensor, degree: int) -> Terms:
 
 
 @basis
-def chebyshev(P, x: Tensor, degree: int) -> Terms:
-    """T_k(P)x, Chebyshev polynomials of the first kind: T_k = 2 P T_{k-1} - T_{k-2}."""
-    return three_term(P, x, degree, lambda k: (1.0 if k == 1 else 2.0, 0.0, -1.0))
+def chebyshev(P, x: Tensor, degree: int, *, sign: float = 1.0) -> Terms:
+    """T_k(P)x, Chebyshev polynomials of the first kind: T_k = 2 P T_{k-1} - T_{k-2}; sign -1 gives T_k(-P)x."""
+    return three_term(P, x, degree, lambda k: (sign if k == 1 else 2 * sign, 0.0, -1.0))
 
 
 @basis
@@ -105,10 +105,15 @@ def legendre(P, x: Tensor, degree: int) -> Terms:
 
 
 @basis
-def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0) -> Terms:
-    """Jacobi polynomials P_k^{(a, b)}, a and b above -1 (Szego 4.5.1); a = b = 0 is Legendre."""
-    if not (a > -1 and b > -1):
+def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0, published: bool = False) -> Terms:
+    """Jacobi polynomials P_k^{(a, b)}, a and b above -1 (Szego 4.5.1); a = b = 0 is Legendre.
+
+    `published` turns the sign of the middle coefficient from hop 2 on, as JacobiConv's program has it: no Jacobi
+    polynomials unless |a| = |b|, but what its published settings were tuned for (they include a = -1).
+    """
+    if not (a > -1 and b > -1) and not published:
         raise ValueError(f"Jacobi polynomials need a > -1 and b > -1, but a = {a}, b = {b} came.")
+    turn = -1 if published else 1
 
     def step(k: int) -> tuple[float, float, float]:
         if k == 1:
@@ -116,7 +121,7 @@ def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0) -> Term
         s, t = 2 * k + a + b, 2 * k * (k + a + b)
         return (
             s * (s - 1) / t,
-            (s - 1) * (a * a - b * b) / (t * (s - 2)),
+            turn * (s - 1) * (a * a - b * b) / (t * (s - 2)),
             -2 * (k + a - 1) * (k + b - 1) * s / (t * (s - 2)),
         )
 

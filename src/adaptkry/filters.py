@@ -70,6 +70,11 @@ def ppr(degree: int, alpha: float) -> Tensor:
     return weights.float()
 
 
+def decay(degree: int, alpha: float) -> Tensor:
+    """Alpha (1 - alpha)^k throughout: EvenNet's start."""
+    return (alpha * (1 - alpha) ** torch.arange(degree + 1, dtype=torch.float64)).float()
+
+
 def spike(degree: int, alpha: float) -> Tensor:
     """All weight on hop `alpha` (a whole number): 0 is the identity, K is SGC."""
     if not 0 <= alpha <= degree or alpha != int(alpha):
@@ -82,11 +87,38 @@ def ones(degree: int, alpha: float) -> Tensor:  # noqa: ARG001  one signature fo
     return torch.ones(degree + 1)
 
 
+def iterated(degree: int, alpha: float, first: tuple[float, float], again: float) -> Tensor:
+    """K - 1 steps Z <- again P Z + alpha Z_0 from Z_0 = first[0] x + first[1] P x, written out in powers of P."""
+    if degree == 0:
+        return torch.tensor(first[:1])
+    powers = alpha * again ** torch.arange(degree, dtype=torch.float64)
+    powers[-1] = again ** (degree - 1)
+    weights = torch.zeros(degree + 1, dtype=torch.float64)
+    weights[:-1] += first[0] * powers
+    weights[1:] += first[1] * powers
+    return weights.float()
+
+
+def gnn_lf(degree: int, alpha: float) -> Tensor:
+    """GNN-LF's low-pass filter (mu = 0.9)."""
+    scale = 1 + 0.9 * alpha - alpha
+    return iterated(degree, alpha, (0.9 / scale, 0.1 / scale), (1 - 2 * alpha + 0.9 * alpha) / scale)
+
+
+def gnn_hf(degree: int, alpha: float) -> Tensor:
+    """GNN-HF's filter (beta = 0.9): a low pass that keeps some of the high frequencies."""
+    scale = 1 + 0.9 * alpha
+    return iterated(degree, alpha, (1.9 / scale, -0.9 / scale), (1 + 0.9 * alpha - alpha) / scale)
+
+
 STARTS: dict[str, Callable[[int, float], Tensor]] = {
     "uniform": uniform,
     "ppr": ppr,
+    "decay": decay,
     "spike": spike,
     "ones": ones,
+    "lf": gnn_lf,
+    "hf": gnn_hf,
 }
 
 

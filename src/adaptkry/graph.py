@@ -176,6 +176,11 @@ class Graph:
         """The same graph without edges from a node to itself."""
         return self._remake(self.adjacency, directed=self.is_directed, self_loops=False)
 
+    def with_self_loops(self) -> "Graph":
+        """The same graph with an edge of weight 1 from each node to itself where there was none."""
+        missing = sp.diags_array((self.adjacency.diagonal() == 0).astype(np.float64))
+        return self._remake(self.adjacency + missing, directed=self.is_directed)
+
     def relabelled(self, labels) -> "Graph":
         """The same graph with other labels; nothing else is copied."""
         other = object.__new__(Graph)

@@ -46,6 +46,8 @@ class Propagation:
         tau: a number above 0, or a list of r of them.
         direction: "both" is the paper's symmetric matrix (of the undirected view); "out": a node hears the
             nodes it points to; "in": its transpose.
+        isolated: what a node without any edge keeps of its signal: all of it (1, see below), or nothing (0, as in
+            most programs of other methods).
 
     Shapes:
         - one tau: [n], [n, d] -> the same
@@ -61,7 +63,14 @@ class Propagation:
     tensor([[0.0000], [0.5000], [0.5000]])
     """
 
-    def __init__(self, graph: Graph, tau: float | Sequence[float] = 1.0, direction: Direction = "both"):
+    def __init__(
+        self,
+        graph: Graph,
+        tau: float | Sequence[float] = 1.0,
+        direction: Direction = "both",
+        *,
+        isolated: float = 1.0,
+    ):
         self.taus: tuple[float, ...] = checks.taus(tau)
         self.is_many = not hasattr(tau, "__float__") or getattr(tau, "ndim", 0) == 1
         self.direction = direction
@@ -72,7 +81,8 @@ class Propagation:
         taus = torch.tensor(self.taus, dtype=torch.float64)[:, None]
         self.left = inverse_root(rows, taus).masked_fill(alone, 1.0)  # [r, n]  S
         self.right = inverse_root(columns, taus).masked_fill(alone, 1.0)  # [r, n]  T
-        self.own = (1 - taus).expand(-1, len(rows)).masked_fill(alone, 1.0)  # [r, n]  the diagonal of A_tau
+        self.own = (1 - taus).expand(-1, len(rows)).masked_fill(alone, isolated)  # [r, n]  the diagonal of A_tau
+        self.isolated = isolated
         self.device = torch.device("cpu")
         self._turned: Propagation | None = None
         self._prepared: dict[torch.dtype, Any] = {}
@@ -108,7 +118,8 @@ class Propagation:
         if self._turned is not None:
             return self._turned
         turned = {"out": "in", "in": "out"}[self.direction]
-        other = Propagation(self.graph, self.taus if self.is_many else self.taus[0], "in").to(self.device)
+        other = Propagation(self.graph, self.taus if self.is_many else self.taus[0], "in", isolated=self.isolated)
+        other = other.to(self.device)
         other.direction = turned
         self._turned = other  # a model trained through this operator asks for it at every step
         return other

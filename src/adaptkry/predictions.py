@@ -5,7 +5,8 @@ import io
 from pathlib import Path
 
 from adaptkry.graph import Graph
-from adaptkry.runs import Run, write
+from adaptkry.runs import Run
+from adaptkry.storage import write
 
 
 def write_csv(path: Path | str, run: Run, graph: Graph) -> int:

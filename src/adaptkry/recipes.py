@@ -1,19 +1,21 @@
-"""Methods by name: operator, basis, combination, model and published settings, as one table.
+"""A recipe: everything that decides a training but the graph, the split and the seed. And the signals it starts from.
 
-A recipe is data. What varies from member to member of one training (rates, dropouts, patience) can be given as a
-list of recipes; what shapes the basis or the layers must be the same for all of them.
+A recipe is data. What varies from member to member of one training (`OWN`) can be given as a list of recipes; what
+shapes the basis or the layers must be the same for all of them.
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
 
 from adaptkry import checks, datasets
-from adaptkry.bases import BASES, average, stack
+from adaptkry.bases import average, stack
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
+from adaptkry.method_bases import METHOD_BASES
+from adaptkry.methods import METHODS, PUBLISHED
 from adaptkry.operators import Propagation
 
 
@@ -22,35 +24,61 @@ class Recipe:
     """Everything that decides a training but the graph, the split and the seed."""
 
     method: str = "adaptkry"
-    basis: str = "krylov"
+    stages: tuple[str, ...] = ("combine", "mlp")
+    # the propagation matrix
     taus: tuple[float, ...] = (0.5,)
-    degree: int = 10
     directions: tuple[str, ...] = ("both",)
+    loops: Literal["keep", "drop", "add"] = "keep"  # self-loops of the data
+    isolated: float = 1.0  # what a node without edges keeps of its signal
+    # the basis
+    basis: str = "krylov"
+    basis_options: tuple[tuple[str, Any], ...] = ()
+    degree: int = 10
     tied: bool = True  # several taus: one weight a hop for their mean (as published), or a weight each
-    combine: str = "sum"  # "sum" of weighted hops, or "concat"
+    terms: Literal["all", "first", "last"] = "all"  # which terms are computed beforehand
     hop_norm: bool = False  # scale every hop to the norm of X
     normalise: bool = False  # divide each feature row by its sum first
-    start_hop: int | None = None  # all weight on this hop at the start; None is 1 / (K + 1) on each
+    # the coefficients
+    combine: Literal["sum", "concat"] = "sum"  # hops weighted and added, or side by side
+    kind: str = "free"  # see filters.KINDS
+    start: str = "uniform"  # see filters.STARTS
+    alpha: float = 0.1  # what the start needs
+    per_channel: bool = False
+    damping: float = 0.0  # above 0: polynomial coefficient decomposition with this alpha
+    # the layers
     hidden: int = 64
     layers: int = 2
     batch_norm: bool = False
+    mlp_dropout: float = 0.5
+    input_dropout: float = 0.0
+    filter_dropout: float = 0.0
+    # the training
+    solver: Literal["gradient", "asgc"] = "gradient"
+    optimiser: Literal["adam", "adamw"] = "adam"
+    loss: Literal["cross_entropy", "binary"] = "cross_entropy"
     mlp_lr: float = 0.01
     filter_lr: float = 0.01
+    basis_lr: float = 0.01
     mlp_decay: float = 5e-4
     filter_decay: float = 0.0
-    mlp_dropout: float = 0.5
-    filter_dropout: float = 0.0
+    basis_decay: float = 0.0
+    # which epoch is kept, and when a member stops
+    select: Literal["score", "loss", "last"] = "score"  # by validation score, validation loss, or the last one
+    ties: Literal["earlier", "later"] = "earlier"
+    stop: Literal["patience", "mean", "never"] = "patience"  # "mean": loss above the mean of the last 200
+    least_epochs: int = 0
     patience: int = 200
     epochs: int = 1000
 
     def __post_init__(self):
         object.__setattr__(self, "taus", checks.taus(self.taus))
         checks.count(self.degree, "degree")
-        pick(BASES, self.basis, "basis")
-        pick(dict.fromkeys(("sum", "concat")), self.combine, "combination")
+        pick(METHOD_BASES, self.basis, "basis")
+        for name, allowed in CHOICES.items():
+            pick(dict.fromkeys(allowed), getattr(self, name), name.replace("combine", "combination"))
         for direction in self.directions:
             pick(dict.fromkeys(("both", "out", "in")), direction, "direction")
-        for name in ("mlp_dropout", "filter_dropout"):
+        for name in DROPOUTS:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), but {getattr(self, name)} came.")
         for name in ("hidden", "layers", "patience", "epochs"):
@@ -58,37 +86,17 @@ class Recipe:
                 raise ValueError(f"{name} must be 1 or more, but 0 came.")
 
     @property
-    def hops(self) -> int:
-        """Terms of one basis: K + 1."""
-        return self.degree + 1
+    def propagates(self) -> bool:
+        """Whether the model propagates while it trains, and so must see all nodes at once."""
+        return any(stage.partition(":")[0] in ("hop", "hops", "filter", "arma") for stage in self.stages)
 
 
-METHODS: dict[str, dict[str, Any]] = {
-    "adaptkry": {},
-    "orthkry": {"basis": "orthonormal"},
-    "mlp": {"degree": 0},
-    "lowpass": {"taus": (0.3,), "degree": 6, "start_hop": 6, "filter_lr": 0.0},  # a fixed filter P^6, in SGC's manner
-}
-
-# The published program's settings (the paper's table gives taus, hidden and some rates; the rest is in its scripts).
-PUBLISHED: dict[str, dict[str, dict[str, Any]]] = {
-    "adaptkry": {
-        "cora": dict(taus=(0.5, 0.8, 1.1), hidden=256, layers=3, mlp_lr=0.1, filter_lr=5e-4, mlp_decay=1e-3,
-                     filter_dropout=0.2, mlp_dropout=0.3),
-        "citeseer": dict(taus=(0.1,), hidden=128, layers=4, mlp_lr=0.01, filter_lr=0.05, mlp_decay=5e-5,
-                         filter_decay=1e-4, filter_dropout=0.9, mlp_dropout=0.8),
-        "pubmed": dict(taus=(0.5,), hidden=128, layers=4, mlp_lr=0.1, filter_lr=0.05, mlp_decay=5e-4,
-                       filter_decay=1e-4, filter_dropout=0.4, mlp_dropout=0.0),
-        "actor": dict(taus=(0.6, 1.7, 1.8), hidden=256, layers=4, mlp_lr=0.1, filter_lr=0.01, mlp_decay=5e-4,
-                      mlp_dropout=0.4),
-        "chameleon": dict(taus=(0.5, 0.8), hidden=256, layers=4, mlp_lr=0.015, filter_lr=0.05, mlp_decay=1e-4,
-                          filter_decay=1e-4, mlp_dropout=0.7, patience=400),
-        "squirrel": dict(taus=(0.8,), hidden=256, layers=2, mlp_lr=0.01, filter_lr=0.1, mlp_decay=1e-4,
-                         filter_decay=5e-4, mlp_dropout=0.6, batch_norm=True),
-    },
+DROPOUTS = ("mlp_dropout", "input_dropout", "filter_dropout")
+GROUPS = ("mlp", "filter", "basis")
+OWN = {*DROPOUTS, *(f"{group}_{what}" for group in GROUPS for what in ("lr", "decay")), "patience", "start", "alpha"}
+CHOICES = {
+    name: get_args(kind) for name, kind in get_type_hints(Recipe).items() if get_origin(kind) is Literal
 }  # fmt: skip
-for _settings in PUBLISHED["adaptkry"].values():
-    _settings["normalise"] = True
 
 
 def recipe(method: str = "adaptkry", graph: str | None = None, **changes) -> Recipe:
@@ -97,12 +105,20 @@ def recipe(method: str = "adaptkry", graph: str | None = None, **changes) -> Rec
     >>> recipe("adaptkry", "squirrel", degree=4).taus
     (0.8,)
     """
-    settings = dict(pick(METHODS, method, "method"))
-    settings |= PUBLISHED.get(method, PUBLISHED["adaptkry"] if method == "orthkry" else {}).get(graph or "", {})
+    settings = pick(METHODS, method, "method") | PUBLISHED.get(method, {}).get(graph or "", {})
     known = {f.name for f in fields(Recipe)}
     for name in changes:
         pick(dict.fromkeys(known), name, "setting")
     return replace(Recipe(method=method), **settings | {k: v for k, v in changes.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a training starts from: signals computed once, and the operator if the model propagates itself."""
+
+    terms: Tensor  # [T, n, d], directions and untied taus one after the other
+    scale: Tensor  # [T] what hop normalisation multiplied each term by
+    operator: Propagation | None
 
 
 def features_of(graph: Graph, made: Recipe) -> Tensor:
@@ -110,24 +126,38 @@ def features_of(graph: Graph, made: Recipe) -> Tensor:
     return datasets.normalised(graph).x if made.normalise else graph.x
 
 
-def basis_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """All basis terms of a recipe [T, n, d], directions and untied taus one after the other, and their scaling [T]."""
+def propagation(graph: Graph, made: Recipe, taus, direction: str) -> Propagation:
+    """The recipe's propagation matrix."""
+    loops = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
+    return Propagation(loops[made.loops](graph), taus, direction, isolated=made.isolated)  # type: ignore[arg-type]
+
+
+def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") -> Inputs:
+    """Compute what a recipe starts from."""
     x = features_of(graph, made).to(device)
-    if made.degree == 0:
-        return x[None], torch.ones(1)
-    make, parts = BASES[made.basis], []
+    operator = propagation(graph, made, made.taus[0], made.directions[0]).to(device) if made.propagates else None
+    if made.degree == 0 or made.terms == "first" or "input" in made.stages:
+        return Inputs(x[None], torch.ones(1), operator)
+    parts = []
     for direction in made.directions:
-        if made.tied or len(made.taus) == 1:
-            P = Propagation(graph, made.taus, direction).to(device)  # type: ignore[arg-type]
-            parts.append(stack(average(make, P, x, made.degree)).transpose(0, 1))
-        else:
-            for tau in made.taus:
-                P = Propagation(graph, tau, direction).to(device)  # type: ignore[arg-type]
-                parts.append(stack(make(P, x, made.degree)).transpose(0, 1))
+        for taus in [made.taus] if made.tied else [(tau,) for tau in made.taus]:
+            P = propagation(graph, made, taus, direction).to(device)
+            parts.append(terms_of(P, x, made))
     terms = parts[0] if len(parts) == 1 else torch.cat(parts)
     scale = torch.ones(len(terms), device=device)
     if made.hop_norm:  # every hop at the norm of X; a hop that is zero stays zero
         size = torch.stack([term.norm() for term in terms])
         scale = torch.where(size > 0, x.norm() / size.clamp(min=1e-30), 0)
         terms.mul_(scale[:, None, None])
-    return terms, scale.cpu()
+    return Inputs(terms, scale.cpu(), operator)
+
+
+def terms_of(P: Propagation, x: Tensor, made: Recipe) -> Tensor:
+    """The basis of x, or its last term alone: [T, n, d]."""
+    basis = average(METHOD_BASES[made.basis], P, x, made.degree, **dict(made.basis_options))
+    if made.terms == "all":
+        return stack(basis).transpose(0, 1)
+    last = x
+    for term in basis:
+        last = term
+    return last[None].contiguous()

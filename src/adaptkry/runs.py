@@ -15,23 +15,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry import metrics, models, plots, results, spectrum, splits
+from adaptkry import checks, metrics, plots, results, spectrum, splits
 from adaptkry.bases import BASES, recurrence, replay, stack
 from adaptkry.graph import Graph
-from adaptkry.models import Layout
 from adaptkry.operators import Diagonal, Propagation
-from adaptkry.recipes import Recipe, basis_of, features_of, recipe
+from adaptkry.recipes import OWN, Recipe, features_of, inputs_of, propagation, recipe
 from adaptkry.splits import Split
-from adaptkry.training import Member, State, Training
+from adaptkry.stages import Layout, coefficients
+from adaptkry.storage import write
+from adaptkry.training import Member, State, Training, all_logits
 
-FORMAT = 1  # of the run folder
+FORMAT = 2  # of the run folder
 
 
 @dataclass
 class Run:
     """What a training leaves behind."""
 
-    recipes: list[Recipe]  # one a member
     members: list[Member]
     layout: Layout
     weights: dict[str, Tensor]  # name -> [b, ...], the best of each member
@@ -39,14 +39,24 @@ class Run:
     rows: list[dict]
     about: dict  # graph, class names, metric, split scheme, warnings, provenance
 
+    @property
+    def recipes(self) -> list[Recipe]:
+        """Each member's recipe."""
+        return [member.made for member in self.members]
+
+    @property
+    def chosen(self) -> list[int]:
+        """The members that count: trained to the end and, among restarts of one split, best on validation."""
+        return [i for i, row in enumerate(self.rows) if row["chosen"] and row["test"] is not None]
+
     def summary(self) -> str:
-        """One line a recipe: mean and standard deviation of the test score over its members."""
+        """One line a recipe: mean and standard deviation of the test score over its chosen members."""
         lines = [f"warning: {text}" for text in self.about["warnings"]]
         for made in dict.fromkeys(self.recipes):
-            scores = [row["test"] for row, own in zip(self.rows, self.recipes, strict=True) if own == made]
-            good = np.array([score for score in scores if score is not None]) * 100
+            wanted = [row for row, own in zip(self.rows, self.recipes, strict=True) if own == made and row["chosen"]]
+            good = np.array([row["test"] for row in wanted if row["test"] is not None]) * 100
             spread = f" ± {good.std(ddof=1):.2f}" if len(good) > 1 else ""
-            failed = f", {len(scores) - len(good)} failed" if len(good) < len(scores) else ""
+            failed = f", {len(wanted) - len(good)} failed" if len(good) < len(wanted) else ""
             mean = f"{good.mean():.2f}{spread}" if len(good) else "-"
             lines.append(
                 f"{made.method} on {self.about['graph']}: test {self.about['metric']} {mean} % "
@@ -62,17 +72,15 @@ class Run:
             raise ValueError(f"this run was trained on {self.layout.features} features, but the graph has {width}.")
         if graph.classes > self.layout.classes:
             raise ValueError(f"this run knows {self.layout.classes} classes, but the graph has {graph.classes}.")
-        basis, _ = basis_of(graph, self.recipes[0])
-        rows = torch.arange(graph.nodes).expand(len(self.members), -1)
-        z = models.combine(self.layout, self.weights, basis.float(), rows)
-        return models.mlp(self.layout, self.weights, self.weights, z, torch.ones(*rows.shape, 1)).softmax(-1)
+        made = inputs_of(graph, self.layout.made)
+        found = all_logits(self.layout, self.weights, made.terms.float(), made.operator, "cpu")
+        return found.softmax(-1)
 
     def probabilities(self, graph: Graph) -> Tensor:
-        """Class probabilities of every node, averaged over the members that did not fail: [n, c]."""
-        good = torch.tensor([row["test"] is not None for row in self.rows])
-        if not good.any():
+        """Class probabilities of every node, averaged over the chosen members: [n, c]."""
+        if not self.chosen:
             raise ValueError("no member of this run was trained to the end; see `failed` in its rows.")
-        return self.each_probability(graph)[good].mean(0)
+        return self.each_probability(graph)[self.chosen].mean(0)
 
     def predict(self, graph: Graph) -> Tensor:
         """The likeliest class of every node [n]."""
@@ -86,7 +94,6 @@ class Run:
         folder.mkdir(parents=True, exist_ok=True)
         page = {
             "format": FORMAT,
-            "recipes": [asdict(made) for made in self.recipes],
             "members": [asdict(member) for member in self.members],
             "layout": asdict(self.layout),
             "about": self.about,
@@ -99,25 +106,12 @@ class Run:
         return folder
 
 
-def write(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all: beside it first, then in its place."""
-    beside = path.with_name(path.name + ".part")
-    data = content.encode() if isinstance(content, str) else content
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-
-
 def curves_as_csv(curves: dict[str, np.ndarray]) -> str:
-    """epoch, member, loss, validation: a line an epoch and member that ran."""
-    loss, validation = curves["loss"], curves["validation"]
-    lines = ["epoch,member,loss,validation"]
-    lines += [
-        f"{epoch},{member},{loss[epoch, member]:.6g},{validation[epoch, member]:.6g}"
-        for epoch, member in np.argwhere(~np.isnan(validation))
-    ]
+    """epoch, member, and each curve by name: a line an epoch and member that ran."""
+    lines = [",".join(["epoch", "member", *curves])]
+    for epoch, member in np.argwhere(~np.isnan(curves["validation"])):
+        values = (f"{curve[epoch, member]:.6g}" for curve in curves.values())
+        lines.append(",".join([str(epoch), str(member), *values]))
     return "\n".join(lines) + "\n"
 
 
@@ -142,11 +136,11 @@ def load_run(folder: Path | str) -> Run:
         raise ValueError(f"{folder / 'weights.safetensors'} is damaged ({error}). Train again.") from None
     table = np.genfromtxt(folder / "curves.csv", delimiter=",", names=True, ndmin=1)
     epochs = int(table["epoch"].max()) + 1 if len(table) else 0
-    curves = {name: np.full((epochs, len(page["members"])), np.nan) for name in ("loss", "validation")}
+    names = [name for name in table.dtype.names or () if name not in ("epoch", "member")]
+    curves = {name: np.full((epochs, len(page["members"])), np.nan) for name in names}
     for name, curve in curves.items():
         curve[table["epoch"].astype(int), table["member"].astype(int)] = table[name]
     return Run(
-        [revived(Recipe, made) for made in page["recipes"]],
         [revived(Member, member) for member in page["members"]],
         revived(Layout, page["layout"]),
         weights,
@@ -157,8 +151,14 @@ def load_run(folder: Path | str) -> Run:
 
 
 def revived(kind: Callable[..., Any], page: dict[str, Any]) -> Any:
-    """A dataclass from JSON, where tuples have become lists."""
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in page.items()})
+    """A dataclass from JSON, where tuples have become lists and the recipe a table."""
+    whole = {name: revived(Recipe, value) if name == "made" else frozen(value) for name, value in page.items()}
+    return kind(**whole)
+
+
+def frozen(value: Any) -> Any:
+    """Lists as tuples, all the way down."""
+    return tuple(frozen(part) for part in value) if isinstance(value, list) else value
 
 
 def choose_device(name: str) -> torch.device:
@@ -170,22 +170,20 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def members_of(made: Sequence[Recipe], split: Split, seeds: int) -> tuple[list[Recipe], list[Member]]:
+def members_of(made: Sequence[Recipe], split: Split, seeds: int) -> list[Member]:
     """Every recipe on every split with every seed."""
-    shared = [f.name for f in fields(Member) if f.name not in ("split", "seed")]
-    recipes, members = [], []
-    for one in made:
-        for seed in range(seeds):
-            for s in range(len(split)):
-                recipes.append(one)
-                members.append(Member(split=s, seed=1000 * seed + s, **{name: getattr(one, name) for name in shared}))
-    return recipes, members
+    return [Member(s, 1000 * seed + s, one) for one in made for seed in range(seeds) for s in range(len(split))]
 
 
-def same_shape(made: Sequence[Recipe]) -> Recipe:
-    """The first recipe, if all of them share the basis and the layers; else an error that names the difference."""
-    own = {f.name for f in fields(Member)}
+def common_shape(made: Sequence[Recipe]) -> tuple[Recipe, Tensor | None]:
+    """What all recipes share: the first one, or an error that names what they do not share.
+
+    Tied taus may differ: the basis then has every tau that any of them wants, and how much of each tau a recipe wants
+    comes second, [recipes, taus].
+    """
     first = made[0]
+    mixes = first.tied and first.stages[0] == "combine" and first.combine == "sum" and len(first.directions) == 1
+    own = OWN | ({"taus"} if mixes else set())
     for other in made[1:]:
         for f in fields(Recipe):
             if f.name not in own and getattr(other, f.name) != getattr(first, f.name):
@@ -193,7 +191,11 @@ def same_shape(made: Sequence[Recipe]) -> Recipe:
                     f"recipes trained together must agree in {f.name}, but {getattr(first, f.name)!r} and "
                     f"{getattr(other, f.name)!r} came. Call fit once for each."
                 )
-    return first
+    if len({one.taus for one in made}) == 1:
+        return first, None
+    taus = sorted({tau for one in made for tau in one.taus})
+    mix = torch.tensor([[one.taus.count(tau) / len(one.taus) for tau in taus] for one in made])
+    return replace(first, taus=tuple(taus), tied=False), mix
 
 
 def fit(
@@ -203,6 +205,7 @@ def fit(
     *,
     count: int = 10,
     seeds: int = 1,
+    restarts: int = 1,
     device: str = "auto",
     batch: int | None = None,
     out: Path | str | None = None,
@@ -217,7 +220,8 @@ def fit(
         made: a recipe, a list of recipes that share basis and layers, or a method's name (then `changes` apply).
         split: a `Split`, a scheme's name, or None for class_balanced.
         count: number of splits, where a scheme makes them.
-        seeds: trainings a split.
+        seeds: trainings a split, all of them reported.
+        restarts: trainings for each of those, of which the one that is best on validation is kept.
         device: "auto", "cpu", "cuda".
         batch: nodes a step where the basis does not fit on the device.
         out: run folder; checkpoints go there on the way.
@@ -231,31 +235,28 @@ def fit(
     recipes = [recipe(made, name, **changes)] if isinstance(made, str) else [made] if isinstance(made, Recipe) else made
     if not isinstance(made, str) and changes:
         recipes = [replace(one, **changes) for one in recipes]
-    shape = same_shape(recipes)
-    if graph.classes < 2:
-        raise ValueError(f"training needs at least 2 classes, but the labels have {graph.classes}.")
+    shape, mix = common_shape(recipes)
+    checks.classes(graph.y, graph.info.class_names)
     split = split if isinstance(split, Split) else splits.make(graph, split or "class_balanced", count)
     where = choose_device(device)
-    recipes, members = members_of(recipes, split, seeds)
-    basis, scale = basis_of(graph, shape, "cpu" if batch else where)
-    layout = Layout(
-        len(basis), basis.shape[2], shape.hidden, graph.classes, shape.layers, shape.combine, shape.batch_norm,
-        None if shape.start_hop is None else tuple(float(k == shape.start_hop) for k in range(len(basis))),
-    )  # fmt: skip
-    masks = {"train": split.train, "validation": split.validation}
+    members = members_of(recipes, split, seeds * restarts)
+    inputs = inputs_of(graph, shape, "cpu" if batch else where)
+    layout = Layout(shape, len(inputs.terms), inputs.terms.shape[2], graph.classes)
     training = Training(
-        layout, basis, graph.y, masks, members, hops=shape.hops, epochs=shape.epochs, metric=graph.info.metric,
-        device=where, batch=batch,
+        layout, inputs.terms, graph.y, {"train": split.train, "validation": split.validation}, members,
+        operator=inputs.operator, metric=graph.info.metric, device=where, batch=batch,
+        mix=None if mix is None else mix.repeat_interleave(len(members) // len(mix), 0),
     )  # fmt: skip
-    keep = keeper(Path(out), describe(recipes, members, graph), resume, training) if out else lambda _: None
+    keep = keeper(Path(out), describe(members, graph), resume, training) if out else lambda _: None
 
     def watch(now: Training) -> None:
         keep(now)
         look(now)
 
     training.run(watch)
-    run = finish(training, recipes, graph, split, where)
-    run.about["hop_scale"] = scale.tolist()
+    run = finish(training, graph, split, where)
+    mark_chosen(run, restarts, len(split))
+    run.about["hop_scale"] = inputs.scale.tolist()
     if out:
         run.save(out)
     return run
@@ -274,10 +275,19 @@ def usable_folder(folder: Path) -> Path:
     return folder
 
 
-def describe(recipes: list[Recipe], members: list[Member], graph: Graph) -> str:
+def mark_chosen(run: Run, restarts: int, splits: int) -> None:
+    """Of the restarts of one split, the first that is best on validation counts; validation nodes alone decide."""
+    for start in range(0, len(run.rows), restarts * splits):
+        for s in range(splits):
+            group = run.rows[start + s : start + restarts * splits : splits]
+            scores = [-1.0 if row["validation"] is None else row["validation"] for row in group]
+            for i, row in enumerate(group):
+                row["chosen"] = i == scores.index(max(scores))
+
+
+def describe(members: list[Member], graph: Graph) -> str:
     """What a checkpoint belongs to, as text that must match on resuming."""
-    key = {"recipes": [asdict(r) for r in recipes], "members": [asdict(m) for m in members], "graph": repr(graph)}
-    return json.dumps(key, sort_keys=True)
+    return json.dumps({"members": [asdict(m) for m in members], "graph": repr(graph)}, sort_keys=True)
 
 
 def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable[[Training], object]:
@@ -301,7 +311,7 @@ def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable
     return checkpoint
 
 
-def finish(training: Training, recipes: list[Recipe], graph: Graph, split: Split, device: torch.device) -> Run:
+def finish(training: Training, graph: Graph, split: Split, device: torch.device) -> Run:
     """Test once with the kept weights, and gather everything."""
     logits = training.logits()
     chosen = torch.tensor([m.split for m in training.members])
@@ -312,11 +322,11 @@ def finish(training: Training, recipes: list[Recipe], graph: Graph, split: Split
     failed, epoch, best = (state.tensors[k].tolist() for k in ("failed_epoch", "best_epoch", "best_score"))
     origin = results.provenance(device)
     rows = []
-    for i, (member, made) in enumerate(zip(training.members, recipes, strict=True)):
+    for i, member in enumerate(training.members):
         lost = epoch[i] < 0
         rows.append(
             {
-                "graph": graph.info.name, "config": asdict(made), "split": member.split, "scheme": split.scheme,
+                "graph": graph.info.name, "config": asdict(member.made), "split": member.split, "scheme": split.scheme,
                 "split_seed": split.seeds[member.split] if member.split < len(split.seeds) else None,
                 "seed": member.seed, "metric": graph.info.metric, "test": None if lost else float(test[i]),
                 "validation": None if lost else best[i], "epoch": epoch[i],
@@ -331,7 +341,11 @@ def finish(training: Training, recipes: list[Recipe], graph: Graph, split: Split
         "graph": graph.info.name, "metric": graph.info.metric, "scheme": split.scheme, "warnings": list(split.warnings),
         "class_names": None if names is None else list(names), "nodes": graph.nodes, "entries": graph.entries, **origin,
     }  # fmt: skip
-    return Run(recipes, training.members, training.layout, weights, curves, rows, about)
+    return Run(training.members, training.layout, weights, curves, rows, about)
+
+
+# These bases are other polynomials for every signal or every channel: no one curve stands for them.
+NO_RESPONSE = ("optbasis", "favard", "unifilter", "gaussian")
 
 
 def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
@@ -341,16 +355,20 @@ def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
     basis has polynomials of its own for every column; the mean over columns is drawn.
     """
     made = run.recipes[0]
-    if "filter" not in run.weights or made.degree == 0:
+    if "filter" not in run.weights or made.degree == 0 or made.basis in NO_RESPONSE:
         return None
-    w = (run.weights["filter"] * torch.tensor(run.about["hop_scale"]))[:, : made.hops].T.double()  # [K + 1, b]
+    grid, ones = grid.double(), torch.ones(len(grid), 1, dtype=torch.float64)
+    if made.terms == "last":
+        return grid[:, None] ** made.degree * run.weights["filter"].T.double()
+    w = coefficients(made, {name: weight.double() for name, weight in run.weights.items()})  # [b, K + 1] or [b, h, ...]
+    w = w * torch.tensor(run.about["hop_scale"]) if len(run.about["hop_scale"]) == w.shape[-1] else w
+    w = w.reshape(len(w), -1, w.shape[-1]).mean(1)[:, : made.degree + 1].T  # [K + 1, b]
     if made.basis != "orthonormal":
-        ones = torch.ones(len(grid), 1, dtype=torch.float64)
-        return stack(list(BASES[made.basis](Diagonal(grid.double()), ones, made.degree)))[:, :, 0] @ w
-    P = Propagation(graph, made.taus[0], made.directions[0])  # type: ignore[arg-type]
+        make = BASES["chebyshev" if made.basis == "bernstein" else made.basis]
+        return stack(list(make(Diagonal(grid), ones, made.degree, **dict(made.basis_options))))[:, :, 0] @ w
+    P = propagation(graph, made, made.taus[0], made.directions[0])
     x = features_of(graph, made)[:, :64].double()
-    ones = torch.ones(len(grid), x.shape[1], dtype=torch.float64)
-    found = replay(Diagonal(grid.double()), ones, made.degree, recurrence=recurrence(P, x, made.degree))
+    found = replay(Diagonal(grid), ones.expand(-1, x.shape[1]), made.degree, recurrence=recurrence(P, x, made.degree))
     return stack(list(found)).mean(2) @ w
 
 
@@ -362,8 +380,8 @@ def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:
     grid = torch.linspace(float(density.edges[0]), float(density.edges[-1]), 201)
     responses = learned_response(run, graph, grid)
     c = run.layout.classes
-    guess = run.each_probability(graph).argmax(-1)  # [b, n]; each member is asked about its own test nodes only
-    test = split.test[torch.tensor([m.split for m in run.members])]
+    guess = run.each_probability(graph).argmax(-1)[run.chosen]  # each member is asked about its own test nodes only
+    test = split.test[torch.tensor([run.members[i].split for i in run.chosen])]
     pairs = (graph.y.expand_as(guess) * c + guess)[test]
     confusion = torch.bincount(pairs, minlength=c * c).reshape(c, c).numpy()
     return plots.run_picture(

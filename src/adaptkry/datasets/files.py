@@ -8,7 +8,6 @@
 | `read(data)` | a PyG `Data` that you have loaded yourself |
 """
 
-import os
 import zipfile
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -21,11 +20,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from adaptkry import checks
 from adaptkry.datasets.columns import encode
-from adaptkry.datasets.paths import TABLES, exists, folder, naming
+from adaptkry.datasets.paths import TABLES, exists, folder, name_of, naming
 from adaptkry.datasets.tables import read_tables
 from adaptkry.graph import Graph, Info
 from adaptkry.lookup import pick
+from adaptkry.storage import replacing
 
 KEYS: dict[str, tuple[str, ...]] = {  # what an .npz may call it
     "edges": ("edges", "edge_index"),
@@ -65,7 +66,8 @@ def read(what, **options) -> Graph:
             f"If you trust it, load it in Python and pass the Data object itself, or save arrays as .npz."
         )
     with naming(first):
-        return pick(READERS, suffix, "file type")(first, *more, **options)
+        reader = pick(READERS, suffix, "file type")
+    return reader(first, *more, **options)
 
 
 def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) -> Graph:
@@ -76,20 +78,26 @@ def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) 
     return Graph.from_pyg(data, info=Info(name, metric, found if len(found) == 3 else None), **options)
 
 
-def read_npz(path: Path, *more: Path, directed: bool | None = None, **options) -> Graph:
-    """Arrays by name; integers stay class numbers, labels that are text are numbered."""
+def read_npz(path: Path, *more: Path, **options) -> Graph:
+    """Arrays by name; or an adjacency matrix alone, as SciPy's save_npz writes it."""
     arrays = _arrays(path)
-    if "format" in arrays:  # SciPy's save_npz: an adjacency matrix and nothing else
-        return read_matrix(path, *more, directed=directed, **options)
-    if more:
-        raise ValueError(f"an .npz holds the whole graph, but {more[0]} came as well. Put its arrays into the .npz.")
+    if "format" in arrays:
+        return read_matrix(path, *more, **options)
+    with naming(path):
+        if more:
+            raise ValueError(f"an .npz holds the whole graph, but {more[0]} came as well. Put its arrays in there.")
+        return _from_arrays(path, arrays, **options)
+
+
+def _from_arrays(path: Path, arrays: Mapping[str, np.ndarray], directed: bool | None = None, **options) -> Graph:
+    """Arrays by name; integers stay class numbers, labels that are text are numbered."""
     _refuse_misspelt(arrays)
     known = {what: arrays[key] for what, keys in KEYS.items() for key in keys if key in arrays}
     labels, names = known.get("labels"), known.get("class_names")
     if labels is not None and labels.dtype.kind == "U":
         labels, names = encode(labels.tolist())
     info = Info(
-        str(options.pop("name", known.get("name", path.stem))),
+        str(options.pop("name", known.get("name", name_of(path)))),
         str(options.pop("metric", known.get("metric", "accuracy"))),
         masks(known),
         None if names is None else tuple(map(str, names)),
@@ -161,17 +169,29 @@ def read_matrix(
 ) -> Graph:
     """Matrix Market or SciPy .npz adjacency, weighted unless every entry is 1; features and labels from .npy."""
     for extra in more:  # told apart by their dimension
-        values = _array(extra)
-        if values.ndim == 2 and features is None:
-            features = values
-        elif values.ndim == 1 and labels is None:
-            labels = values
+        shape = _array(extra).shape
+        if len(shape) == 2 and features is None:
+            features = extra
+        elif len(shape) == 1 and labels is None:
+            labels = extra
         else:
-            raise ValueError(f"{extra}: features [n, d] and labels [n] were wanted, but {list(values.shape)} came.")
-    x, y = (_array(Path(one)) if isinstance(one, str | Path) else one for one in (features, labels))
+            raise ValueError(f"{extra}: features [n, d] and labels [n] were wanted, but {list(shape)} came.")
     matrix = _array(path)
+    nodes = matrix.shape[0]
+    x, y = _checked(features, checks.features, nodes), _checked(labels, checks.labels, nodes)
     weighted = not bool(np.all(matrix.data == 1))
-    return from_matrix(matrix, x, y, weighted=weighted, directed=directed, info=Info(name or path.stem, metric))
+    with naming(path):
+        info = Info(name or name_of(path), metric)
+        return from_matrix(matrix, x, y, weighted=weighted, directed=directed, info=info)
+
+
+def _checked(given, check: Callable[[Any, int], Any], nodes: int) -> Any:
+    """An array as it is, or from a file, with the file's name in errors about it."""
+    if not isinstance(given, str | Path):
+        return given
+    values = _array(Path(given))
+    with naming(Path(given)):
+        return check(values, nodes)
 
 
 def _array(path: Path) -> Any:
@@ -202,12 +222,8 @@ def write(graph: Graph, path: str | Path) -> Path:
         **{key: getattr(info, key) for key in ("name", "metric", "class_names", "node_ids")},
     }
     plain: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items() if value is not None}
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.npz")
-    try:
-        np.savez_compressed(partial, **plain)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.savez_compressed(file, **plain)
     return path
 
 
