@@ -5,12 +5,12 @@ hold here. `METHOD_BASES` has both.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from adaptkry.bases import BASES, Basis, Terms, basis, replay
+from adaptkry.bases import BASES, Basis, Terms, basis, krylov, replay
 
 
 @basis
@@ -72,9 +72,38 @@ def gaussian(P, x: Tensor, degree: int, *, high: float, low: float, steps: int =
         yield signal
 
 
+@basis
+def asgc(
+    P,
+    x: Tensor,
+    degree: int,
+    *,
+    orders: Sequence[int] = (1, 2, 4, 8),
+    penalties: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+) -> Terms:
+    r"""ASGC's candidates: every column filtered so that it comes back to itself without leaning on hop 0.
+
+    For each order K and penalty R, :math:`\sum_k \beta_k P^k x` with
+    :math:`\beta = \arg\min \|\sum_k \beta_k P^k x - x\|^2 + n R \beta_0^2`, column by column and without labels.
+    All orders share the products of the largest one.
+    """
+    if degree + 1 != len(orders) * len(penalties):
+        raise ValueError(f"asgc has {len(orders) * len(penalties)} candidates, but degree + 1 = {degree + 1}.")
+    hops = torch.stack([term.double() for term in krylov(P, x, max(orders))])  # [K + 1, n, d]
+    gram = torch.einsum("knd,lnd->dkl", hops, hops)
+    for order in orders:
+        own = gram[:, : order + 1, : order + 1]
+        for penalty in penalties:
+            ridge = torch.zeros_like(own[0])
+            ridge[0, 0] = len(x) * penalty
+            beta = torch.linalg.pinv(own + ridge, rtol=1e-12, hermitian=True) @ own[:, :, :1]  # [d, K + 1, 1]
+            yield torch.einsum("knd,dk->nd", hops[: order + 1], beta[:, :, 0]).to(x.dtype)
+
+
 METHOD_BASES: dict[str, Callable[..., Basis]] = BASES | {
     "optbasis": optbasis,
     "unifilter": unifilter,
     "gaussian": gaussian,
+    "asgc": asgc,
     "favard": replay,  # its recurrence is learned
 }

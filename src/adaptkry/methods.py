@@ -78,15 +78,17 @@ METHODS: dict[str, Settings] = {
         stages=("input", "drop", "map:hidden", "relu", "drop", "free_map:classes", "filter", "rows"),
     ),
     "arma": USUAL | dict(
-        stages=("arma:hidden", "relu", "drop", "linear:classes", "rows"), input_dropout=0.25, degree=2, terms="first",
-        epochs=400,
+        stages=("arma:hidden", "drop", "linear:classes", "rows"), input_dropout=0.25, degree=2, terms="first",
     ),
     "g2cn": USUAL | dict(
         basis="gaussian", basis_options=(("high", 5.0), ("low", 5.0)), degree=1, start="ones",
         stages=("combine", "linear:classes"), mlp_lr=0.05, filter_lr=0.05, mlp_dropout=0.0,
     ),
     "unifilter": USUAL | dict(basis="unifilter"),
-    "asgc": dict(loops="keep", taus=(1.0,), solver="asgc"),
+    "asgc": dict(
+        taus=(1.0,), basis="asgc", degree=19, start="ones", stages=("combine", "linear:classes"), optimiser="logistic",
+        epochs=2000, mlp_decay=1.0,
+    ),
 }  # fmt: skip
 
 ADAPTKRY = dict(normalise=True)

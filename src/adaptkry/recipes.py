@@ -53,8 +53,8 @@ class Recipe:
     input_dropout: float = 0.0
     filter_dropout: float = 0.0
     # the training
-    solver: Literal["gradient", "asgc"] = "gradient"
-    optimiser: Literal["adam", "adamw"] = "adam"
+    # gradient descent, or exact logistic regression on the best of the terms
+    optimiser: Literal["adam", "adamw", "logistic"] = "adam"
     loss: Literal["cross_entropy", "binary"] = "cross_entropy"
     mlp_lr: float = 0.01
     filter_lr: float = 0.01
@@ -141,7 +141,7 @@ def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") ->
     parts = []
     for direction in made.directions:
         for taus in [made.taus] if made.tied else [(tau,) for tau in made.taus]:
-            P = propagation(graph, made, taus, direction).to(device)
+            P = propagation(graph, made, taus if len(taus) > 1 else taus[0], direction).to(device)
             parts.append(terms_of(P, x, made))
     terms = parts[0] if len(parts) == 1 else torch.cat(parts)
     scale = torch.ones(len(terms), device=device)
@@ -154,7 +154,8 @@ def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") ->
 
 def terms_of(P: Propagation, x: Tensor, made: Recipe) -> Tensor:
     """The basis of x, or its last term alone: [T, n, d]."""
-    basis = average(METHOD_BASES[made.basis], P, x, made.degree, **dict(made.basis_options))
+    make, options = METHOD_BASES[made.basis], dict(made.basis_options)
+    basis = average(make, P, x, made.degree, **options) if P.is_many else make(P, x, made.degree, **options)
     if made.terms == "all":
         return stack(basis).transpose(0, 1)
     last = x

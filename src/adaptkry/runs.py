@@ -18,8 +18,9 @@ from torch import Tensor
 from adaptkry import checks, metrics, plots, results, spectrum, splits
 from adaptkry.bases import BASES, recurrence, replay, stack
 from adaptkry.graph import Graph
+from adaptkry.logistic import Logistic
 from adaptkry.operators import Diagonal, Propagation
-from adaptkry.recipes import OWN, Recipe, features_of, inputs_of, propagation, recipe
+from adaptkry.recipes import OWN, Inputs, Recipe, features_of, inputs_of, propagation, recipe
 from adaptkry.splits import Split
 from adaptkry.stages import Layout, coefficients
 from adaptkry.storage import write
@@ -242,11 +243,7 @@ def fit(
     members = members_of(recipes, split, seeds * restarts)
     inputs = inputs_of(graph, shape, "cpu" if batch else where)
     layout = Layout(shape, len(inputs.terms), inputs.terms.shape[2], graph.classes)
-    training = Training(
-        layout, inputs.terms, graph.y, {"train": split.train, "validation": split.validation}, members,
-        operator=inputs.operator, metric=graph.info.metric, device=where, batch=batch,
-        mix=None if mix is None else mix.repeat_interleave(len(members) // len(mix), 0),
-    )  # fmt: skip
+    training = trainer(graph, layout, inputs, split, members, where, batch, mix)
     keep = keeper(Path(out), describe(members, graph), resume, training) if out else lambda _: None
 
     def watch(now: Training) -> None:
@@ -260,6 +257,20 @@ def fit(
     if out:
         run.save(out)
     return run
+
+
+def trainer(
+    graph: Graph, layout: Layout, inputs: Inputs, split: Split, members: list[Member], device: torch.device,
+    batch: int | None, mix: Tensor | None,
+) -> Training | Logistic:  # fmt: skip
+    """What trains these members."""
+    common = (layout, inputs.terms, graph.y, {"train": split.train, "validation": split.validation}, members)
+    if layout.made.optimiser == "logistic":
+        return Logistic(*common, metric=graph.info.metric, device=device)
+    each = None if mix is None else mix.repeat_interleave(len(members) // len(mix), 0)
+    return Training(
+        *common, operator=inputs.operator, metric=graph.info.metric, device=device, batch=batch, mix=each
+    )  # fmt: skip
 
 
 def usable_folder(folder: Path) -> Path:
@@ -290,7 +301,7 @@ def describe(members: list[Member], graph: Graph) -> str:
     return json.dumps({"members": [asdict(m) for m in members], "graph": repr(graph)}, sort_keys=True)
 
 
-def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable[[Training], object]:
+def keeper(folder: Path, key: str, resume: bool, training: Training | Logistic) -> Callable[[Any], object]:
     """Restore the checkpoint if asked, and return what writes the next ones."""
     from safetensors import safe_open
     from safetensors.torch import load_file, save
@@ -311,7 +322,7 @@ def keeper(folder: Path, key: str, resume: bool, training: Training) -> Callable
     return checkpoint
 
 
-def finish(training: Training, graph: Graph, split: Split, device: torch.device) -> Run:
+def finish(training: Training | Logistic, graph: Graph, split: Split, device: torch.device) -> Run:
     """Test once with the kept weights, and gather everything."""
     logits = training.logits()
     chosen = torch.tensor([m.split for m in training.members])
@@ -345,7 +356,7 @@ def finish(training: Training, graph: Graph, split: Split, device: torch.device)
 
 
 # These bases are other polynomials for every signal or every channel: no one curve stands for them.
-NO_RESPONSE = ("optbasis", "favard", "unifilter", "gaussian")
+NO_RESPONSE = ("optbasis", "favard", "unifilter", "gaussian", "asgc")
 
 
 def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:

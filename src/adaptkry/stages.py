@@ -314,6 +314,32 @@ def filter_terms(z: Tensor, here: Here):
     return METHOD_BASES[name](here.operator, columns, made.degree, **options)
 
 
+STACKS = 3  # of ARMA, as in PyG's example
+
+
+def draw_arma(layout: Layout, width: int, word: str, own: Recipe, die: torch.Generator) -> Weights:
+    """Glorot's start, biases zero."""
+    h = layout.size(word)
+    wide, inner = math.sqrt(6 / (width + h)), math.sqrt(3 / h)
+    shapes = {"first": (wide, width, STACKS * h), "root": (wide, width, STACKS * h), "inner": (inner, STACKS, h, h)}
+    drawn = {name: uniform(die, bound, *shape) for name, (bound, *shape) in shapes.items()}
+    return drawn | {"bias": torch.zeros(1, STACKS * h)}
+
+
+@stage("arma", width=sized, draw=draw_arma)
+def arma(z: Tensor, here: Here, word: str) -> Tensor:
+    """ARMA: stacks of the same recursive step Z <- relu(P Z W + dropout(X) V + b), their mean; K steps."""
+    x = whole_input(z, here, word)
+    z = x @ here.weight("first")
+    for step in range(here.layout.made.degree):
+        if step:
+            parts = z.unflatten(2, (STACKS, -1)).transpose(1, 2) @ here.weight("inner")  # [b, stacks, n, h]
+            z = parts.transpose(1, 2).flatten(2)
+        z = hop(z, here, word) + here.drop(x, "input_dropout", step + 1) @ here.weight("root")
+        z = torch.relu(z + here.weight("bias"))
+    return z.unflatten(2, (STACKS, -1)).mean(2)
+
+
 # AdaptKry's own MLP.
 
 
