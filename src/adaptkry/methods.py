@@ -2,7 +2,7 @@
 
 Stages are explained in `stages.py`, fields in `recipes.Recipe`. `docs/add-a-method.md` adds one as an example.
 Sources of the settings: each method's own public program, as far as it has any for these splits; where there are
-none, `TUNED` lists what was tried and `tuned.json` what was chosen, on validation nodes.
+none, `TRIED` lists what is tried, and validation nodes choose.
 """
 
 from typing import Any
@@ -148,7 +148,7 @@ PUBLISHED: dict[str, dict[str, Settings]] = {
         "chameleon": dict(mlp_lr=0.05, mlp_decay=0.0, filter_dropout=0.7),
         "squirrel": dict(mlp_lr=0.05, mlp_decay=0.0, filter_dropout=0.7),
     },
-    "gprgnn": {  # the citation graphs have settings for sparse splits only: see TUNED
+    "gprgnn": {  # the citation graphs have settings for sparse splits only: see TRIED
         "actor": dict(mlp_decay=0.0, alpha=0.9),
         "chameleon": dict(mlp_lr=0.05, filter_lr=0.05, mlp_decay=0.0, alpha=1.0, filter_dropout=0.7),
         "squirrel": dict(mlp_lr=0.05, filter_lr=0.05, mlp_decay=0.0, alpha=0.0, filter_dropout=0.7),
@@ -197,3 +197,25 @@ PUBLISHED: dict[str, dict[str, Settings]] = {
     },
 }  # fmt: skip
 PUBLISHED["orthkry"] = PUBLISHED["adaptkry"]
+
+# Where nothing was published for these splits: what is tried, the choice being made on validation nodes.
+RATES: dict[str, tuple] = dict(mlp_lr=(0.002, 0.01, 0.05), mlp_decay=(0.0, 5e-4))
+TRIED: dict[str, dict[str, tuple]] = {
+    "gcn": RATES,
+    "chebnet": RATES,
+    "sgc": dict(degree=(2, 10), mlp_lr=(0.2,), mlp_decay=(0.0, 1e-6, 1e-5, 1e-4)),
+    "sign": dict(degree=(2, 4), mlp_lr=(0.005, 0.01, 0.05), mlp_decay=(0.0, 1e-4, 1e-3), mlp_dropout=(0.5, 0.8)),
+    "gprgnn": dict(mlp_lr=(0.01, 0.05), mlp_decay=(0.0, 5e-4), alpha=(0.1, 0.2, 0.5, 0.9)),
+    "appnp": RATES | dict(alpha=(0.1, 0.2, 0.5, 0.9)),
+    "optbasis": dict(
+        degree=(4, 10), mlp_lr=(0.005, 0.04), filter_lr=(0.005, 0.03), mlp_decay=(1e-4, 1e-3), filter_decay=(1e-3,),
+        input_dropout=(0.5, 0.8), mlp_dropout=(0.5,)),
+    "favardgnn": dict(
+        degree=(8,), mlp_lr=(0.005, 0.05), filter_lr=(0.005, 0.05), mlp_decay=(1e-5, 1e-3), input_dropout=(0.5, 0.8)),
+    "bernnet": RATES,
+    "chebnetii": RATES,
+    "evennet": RATES,
+    "jacobiconv": dict(mlp_lr=(0.01, 0.05), mlp_decay=(0.0, 5e-4), input_dropout=(0.2, 0.5, 0.8)),
+    "unifilter": dict(
+        basis_options=tuple((("homophily", h),) for h in (0.0, 0.5, 1.0)), mlp_lr=(0.01, 0.05), mlp_decay=(0.0, 5e-4)),
+}  # fmt: skip

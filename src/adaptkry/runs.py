@@ -6,7 +6,7 @@ while a training is under way `checkpoint.safetensors`. Every file is written wh
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,18 @@ class Run:
                 f"(mean ± std over {len(good)} trainings{failed}, {self.about['scheme']} splits)"
             )
         return "\n".join(lines)
+
+    def only(self, wanted: Iterable[int]) -> "Run":
+        """The same run with some of its members."""
+        keep = list(wanted)
+        return Run(
+            [self.members[i] for i in keep],
+            self.layout,
+            {name: w[keep] for name, w in self.weights.items()},
+            {name: curve[:, keep] for name, curve in self.curves.items()},
+            [self.rows[i] for i in keep],
+            self.about,
+        )
 
     @torch.no_grad()
     def each_probability(self, graph: Graph) -> Tensor:

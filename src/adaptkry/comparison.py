@@ -1,0 +1,99 @@
+"""A leaderboard: several methods on the same graph and the same splits, with intervals and paired differences."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import stats
+
+from adaptkry import memory, runs, tuning
+from adaptkry.graph import Graph
+from adaptkry.runs import Run
+from adaptkry.splits import Split
+
+
+def compare(
+    graph: Graph,
+    methods: Sequence[str],
+    split: Split,
+    *,
+    device: str = "auto",
+    look: Callable[..., object] = lambda _: None,
+    done: Callable[[dict], object] = lambda _: None,
+    **changes,
+) -> list[dict]:
+    """One entry a method, best mean first; a method that cannot run here is an entry with a reason.
+
+    Args:
+        graph: the graph.
+        methods: names; each uses the settings published for this graph, or chooses among `methods.TRIED`.
+        split: the splits all of them share.
+        device: "auto", "cpu", "cuda".
+        look: called with the training every few epochs.
+        done: called with each entry as soon as it is there.
+        changes: settings that all methods get.
+    """
+    entries = []
+    for method in methods:
+        entries.append(entry(graph, method, split, device, look, changes))
+        done(entries[-1])
+    ranked(entries)
+    return sorted(entries, key=lambda one: -np.inf if one["mean"] is None else one["mean"], reverse=True)
+
+
+def entry(graph: Graph, method: str, split: Split, device: str, look, changes: dict) -> dict:
+    """Train one method, or say why it cannot be."""
+    made = tuning.alternatives(method, graph.info.name, **changes)
+    where = runs.choose_device(device)
+    start = time.perf_counter()
+    try:
+        with memory.peak(where) as peak:
+            run, tried = tuning.choose(graph, made, split, device=device, look=look)
+    except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
+        return {"method": method, "failed": str(error).splitlines()[0], "mean": None, "rows": [], "tried": []}
+    return {
+        "method": method, "failed": None, **summary(scores(run)), "seconds": time.perf_counter() - start,
+        "parameters": parameters(run), "peak_bytes": peak.bytes, "tried": tried, "rows": run.rows,
+    }  # fmt: skip
+
+
+def scores(run: Run) -> np.ndarray:
+    """Test scores split by split; NaN where a member failed."""
+    return np.array([np.nan if row["test"] is None else row["test"] for row in run.rows])
+
+
+def parameters(run: Run) -> int:
+    """Learned numbers of one member."""
+    fixed = ("mean", "variance", "mix")
+    return sum(w[0].numel() for name, w in run.weights.items() if not name.startswith(fixed))
+
+
+def summary(found: np.ndarray) -> dict:
+    """Mean, standard deviation and 95 % interval of the mean (Student's t over splits)."""
+    good = found[~np.isnan(found)]
+    if not len(good):
+        return {"mean": None, "std": None, "low": None, "high": None}
+    mean, std = float(good.mean()), float(good.std(ddof=1)) if len(good) > 1 else 0.0
+    half = interval(good)
+    return {"mean": mean, "std": std, "low": mean - half, "high": mean + half}
+
+
+def interval(numbers: np.ndarray) -> float:
+    """Half the width of the 95 % interval of their mean; 0 for a single one."""
+    if len(numbers) < 2:
+        return 0.0
+    return float(stats.t.ppf(0.975, len(numbers) - 1) * numbers.std(ddof=1) / np.sqrt(len(numbers)))
+
+
+def ranked(entries: list[dict]) -> None:
+    """Add to each entry its paired difference to the best, split by split, and the interval of that."""
+    good = [one for one in entries if one["mean"] is not None]
+    best = max(good, key=lambda one: one["mean"], default=None)
+    for one in good:
+        pairs = [
+            ours["test"] - theirs["test"]
+            for ours, theirs in zip(one["rows"], best["rows"], strict=True)  # type: ignore[index]
+            if ours["test"] is not None and theirs["test"] is not None
+        ]
+        one["behind"] = float(np.mean(pairs)) if pairs else None
+        one["behind_half"] = interval(np.array(pairs)) if pairs else None
