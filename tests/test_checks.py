@@ -22,7 +22,12 @@ def with_one(value) -> np.ndarray:
 @pytest.mark.parametrize(
     ("edges", "error", "message"),
     [
-        pytest.param([[0, 7], [1, 2]], ValueError, r"0 \.\. 2 for 3 nodes, but 7 came\. Pass nodes=8", id="too high"),
+        pytest.param(
+            [[0, 7], [1, 2]],
+            ValueError,
+            r"0 \.\. 2 for 3 nodes, but 7 came\. Number the nodes from 0, .* all 8",
+            id="too high",
+        ),
         pytest.param([[0, -2], [1, 2]], ValueError, r"0 or more, but -2 came\. Number the nodes from 0", id="negative"),
         pytest.param(np.ones((5, 2), int), ValueError, r"\[2, m\].*but \[5, 2\] came\. Transpose", id="transposed"),
         pytest.param([0, 1, 2], ValueError, r"\[2, m\].*but \[3\] came\. Pass pairs", id="1-D"),
@@ -125,6 +130,24 @@ def test_the_first_bad_feature_is_named_by_its_node():
 def test_asking_a_graph_for_features_it_lacks_tells_what_to_pass():
     with pytest.raises(ValueError, match=r"no features\. Pass features="):
         _ = Graph(PATH).x
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "message"),
+    [
+        ([-1, -1], None, "at least 2 classes, but none of 2 nodes has a label"),
+        ([3, -1, 3], None, r"the 2 labelled nodes \(of 3\) are all of class 3\. Label"),
+        ([1, 1, -1], ("ham", "spam"), "are all of class 'spam'"),
+    ],
+)
+def test_one_class_is_refused_by_its_name_whatever_its_number(labels, names, message):
+    with pytest.raises(ValueError, match=message):
+        checks.classes(torch.tensor(labels), names)
+
+
+def test_two_classes_are_enough_even_with_gaps_between_their_numbers():
+    labels = torch.tensor([0, 5, -1])
+    assert checks.classes(labels) is labels
 
 
 @pytest.mark.parametrize(

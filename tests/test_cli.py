@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from adaptkry import cli
+
 COMMAND = [sys.executable, "-m", "adaptkry"]
 CALM = {**os.environ, "COLUMNS": "120", "OMP_WAIT_POLICY": "passive"}
 
@@ -17,6 +19,23 @@ def run(*words, cwd, code=0):
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     return done
+
+
+@pytest.fixture
+def said(home, monkeypatch, capsys):
+    """What a command says, run in this process: quicker, but not as it is run in earnest."""
+
+    def call(*words, code=0) -> str:
+        monkeypatch.chdir(home)
+        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setattr(sys, "argv", ["adaptkry", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        assert left.value.code == code
+        out = capsys.readouterr()
+        return " ".join((out.err if code else out.out).split())
+
+    return call
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +50,8 @@ def home(tmp_path_factory):
             "id,label,a,b\n"
             + "".join(f"{n},{'<b>odd</b>' if i % 2 else 'even'},{i % 2},{i % 7}\n" for i, n in enumerate(names))
         )
+    (folder / "one.csv").write_text("id,label,a\n" + "".join(f"{n},even,1\n" for n in names))
+    (folder / "text.csv").write_text("id,label,a\n" + "".join(f"{n},even,[x]\n" for n in names))
     run("fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--out", "run", cwd=folder)
     return folder
 
@@ -68,30 +89,81 @@ def test_json_is_for_scripts(home):
         (["fit", "csbm", "--device", "cuda"], "no CUDA device"),
         (["predict", "nowhere"], "no run folder"),
         (["fit", "csbm", "--epochs", "2", "--out", "/proc/nothing"], "/proc/nothing"),
+        (["fit", "csbm", "--epochs", "2", "--out", "edges.csv"], "a folder that can be written to, but edges.csv"),
+        (["fit", "csbm", "--set", "hiden=3"], "unknown setting 'hiden'. Did you mean 'hidden'"),
+        (["fit", "csbm", "--set", "degree=3", "--degree", "3"], "degree came twice"),
+        (["fit", "csbm", "--data-root", "."], "data root is for benchmarks"),
+        (["fit", "edges.csv"], "at least 2 classes, but none of 60 nodes has a label"),
+        (["fit", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
+        (["fit", "edges.csv", "text.csv"], "text.csv: column 'a' must hold numbers, but node 'n0' has '[x]'"),
+        (["predict", "run"], "name them with --graph"),
+        (["predict", "run", "--graph", "edges.csv", "--graph", "nodes.csv", "--out", "run"], "run: Is a directory"),
     ],
     ids=lambda value: "-".join(value[1:3]) if isinstance(value, list) else "",
 )
-def test_a_users_mistake_is_one_sentence_and_exit_code_two(words, message, home):
-    done = run(*words, cwd=home, code=2)
-    assert message in " ".join(done.stderr.split())
+def test_a_users_mistake_is_one_sentence_and_exit_code_two(words, message, said):
+    assert message in said(*words, code=2)
 
 
-def test_help_has_examples_everywhere(home):
+def test_a_mistake_shows_no_traceback(home):
+    assert run("fit", "corra", cwd=home, code=2).stderr.startswith("adaptkry: unknown graph 'corra'")
+
+
+def test_help_has_examples_everywhere(said):
     for command in ([], ["fit"], ["predict"], ["inspect"], ["datasets"], ["demo"], ["tour"]):
-        assert "Examples:" in run(*command, "--help", cwd=home).stdout
+        assert "Examples:" in said(*command, "--help")
 
 
-def test_ctrl_c_leaves_a_folder_that_can_be_resumed(home):
-    words = ["fit", "csbm", "--epochs", "100000", "--out", "stopped", "--splits", "3"]
+def test_a_run_of_ones_own_files_is_named_after_their_folder(home):
+    assert json.loads((home / "run" / "run.json").read_text())["about"]["graph"] == home.name
+
+
+def test_settings_restarts_and_batches_reach_the_training(home):
+    words = ["fit", "csbm", "--epochs", 2, "--splits", 2, "--out", "set", "--json"]
+    found = json.loads(
+        run(*words, "--set", "hidden=7", "--set", "taus=0.5,1", "--restarts", 2, "--batch", 100, cwd=home).stdout
+    )
+    assert [len(found["rows"]), sum(row["chosen"] for row in found["rows"])] == [4, 2]
+    assert (found["rows"][0]["config"]["hidden"], found["rows"][0]["config"]["taus"]) == (7, [0.5, 1.0])
+
+
+def test_help_tells_how_nodes_are_split_from_how_often(said):
+    help_ = " ".join(said("fit", "--help").replace("│", " ").split())
+    for words in ("The scheme that divides nodes", "How many splits of that scheme", "ten published", "--data-root"):
+        assert words in help_
+
+
+def start_long(home, out, *words):
+    """A training that goes on until it is stopped; returns once it has written a checkpoint of its own."""
+    path = home / out / "checkpoint.safetensors"
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    words = ["fit", "csbm", "--epochs", "100000", "--set", "patience=100000", "--out", out, "--splits", "3", *words]
     process = subprocess.Popen([*COMMAND, *words], cwd=home, env=CALM, stderr=subprocess.PIPE, text=True)
     deadline = time.time() + 60
-    while not (home / "stopped" / "checkpoint.safetensors").exists() and time.time() < deadline:
+    while (not path.exists() or path.stat().st_mtime_ns == before) and time.time() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "--resume" in said
-    assert (home / "stopped" / "checkpoint.safetensors").exists()
+    return process
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_fit_tells_how_to_go_on_and_does(home, sent, code):
+    out = f"stopped-{code}"
+    for words in ([], ["--resume"]):
+        process = start_long(home, out, *words)
+        process.send_signal(sent)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert f"--resume goes on from {out}" in said
+        assert "Traceback" not in said
+    assert {path.name for path in (home / out).iterdir()} == {"checkpoint.safetensors"}
+
+
+def test_a_finished_run_is_not_resumed_but_a_later_one_that_was_stopped_is(home, tmp_path):
+    assert "complete already" in run("fit", "csbm", "--resume", "--out", "run", cwd=home).stderr
+    (tmp_path / "run.json").touch()
+    assert cli.is_complete(tmp_path)
+    (tmp_path / "checkpoint.safetensors").touch()
+    assert not cli.is_complete(tmp_path)
 
 
 def test_the_tour_shows_the_theory(home):

@@ -82,7 +82,7 @@ def test_tables_give_ids_classes_features_and_weights(tmp_path, ending):
         datasets.load(str(tmp_path)),
     ):
         same(graph, READ)
-        assert graph.info == Info("edges", "accuracy", None, ("ham", "spam"), ("ann", "bob", "cy", "dee"))
+        assert graph.info == Info(tmp_path.name, "accuracy", None, ("ham", "spam"), ("ann", "bob", "cy", "dee"))
 
 
 def test_whole_numbers_are_ids_and_labels_in_any_dress(tmp_path):
@@ -188,13 +188,13 @@ def bad(change: str, **columns_) -> tuple[dict, dict]:
 @pytest.mark.parametrize(
     ("tables", "options", "message"),
     [
-        (bad("nodes", age=["1", "", "3", "4"]), {}, "features must be finite, but node 'bob' has nan in column 'age'"),
-        (bad("nodes", age=["1", "2", "nan", "4"]), {}, "node 'cy' has nan in column 'age'"),
-        (bad("nodes", age=["1", "2", "3", "1e99"]), {}, "node 'dee' has inf in column 'age'"),
+        (bad("nodes", age=["1", "", "3", "4"]), {}, "column 'age' must hold finite numbers, but node 'bob' has nan"),
+        (bad("nodes", age=["1", "2", "nan", "4"]), {}, "column 'age' .* node 'cy' has nan"),
+        (bad("nodes", age=["1", "2", "3", "1e99"]), {}, "column 'age' .* node 'dee' has inf"),
         (
             bad("nodes", age=["1", "old", "3", "4"]),
             {},
-            "column 'age' has 'old' for node 'bob'. Encode it, or .* ignore",
+            "column 'age' must hold numbers, but node 'bob' has 'old'. .*delete the column; labels go in .* label",
         ),
         (bad("nodes", id=["ann", "bob", "ann", "dee"]), {}, "node ids must differ, but 'ann' comes 2 times"),
         (
@@ -213,7 +213,7 @@ def bad(change: str, **columns_) -> tuple[dict, dict]:
             "'target' names nodes .*: 'a', 'b', 'c'.*look like 'ann', 'bob', 'cy' and",
         ),
         (bad("edges", source=["ann", "", "dee"]), {}, "column 'source' must name a node in every row, but row 2"),
-        (bad("edges", weight=["1", "", "1"]), {}, "node 'edge 1' has nan in column 'weight'"),
+        (bad("edges", weight=["1", "", "1"]), {}, "column 'weight' must hold finite numbers, but the edge in row 2"),
         (bad("edges", weight=["1", "-2", "1"]), {}, "weights must not be negative, but edge 1 has -2"),
         (bad("nodes"), {"label": "kind"}, "no column 'kind' for labels. Its columns are 'id', 'age', 'label', 'tall'"),
         (bad("nodes"), {"key": "name"}, "no column 'name' for node ids. Its columns are 'id'"),
@@ -234,13 +234,40 @@ def test_bad_tables_are_refused_with_file_and_place(tmp_path, ending, tables, op
         return
     with pytest.raises(ValueError, match=message) as caught:
         files.read(paths, **options)
-    assert str(tmp_path) in str(caught.value)
+    assert str(caught.value).startswith(tuple(map(str, paths)))
+    assert str(caught.value).count(str(tmp_path)) == 1  # the file it is about, not the other one in front of it
+
+
+def test_errors_about_an_array_name_its_own_file(tmp_path):
+    scipy.io.mmwrite(tmp_path / "a.mtx", sp.eye_array(3))
+    np.save(tmp_path / "x.npy", np.ones((4, 2)))
+    np.save(tmp_path / "y.npy", np.array([0, 1]))
+    for extra, message in (("x.npy", r"features must have shape \[3, d\]"), ("y.npy", r"labels must have shape \[3\]")):
+        with pytest.raises(ValueError, match=f"^{tmp_path}/{extra}: {message}"):
+            files.read([tmp_path / "a.mtx", tmp_path / extra])
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("mine/edges.csv", "mine"),
+        ("mine/friends.csv", "friends"),
+        ("mine/data/Edges.csv", "mine"),
+        ("mine/graph.csv", "mine"),
+    ],
+)
+def test_a_graph_in_a_file_with_a_generic_name_is_called_after_its_folder(tmp_path, monkeypatch, path, name):
+    (tmp_path / path).parent.mkdir(parents=True)
+    table(tmp_path / path, EDGES)
+    assert files.read(tmp_path / path).info.name == name
+    monkeypatch.chdir((tmp_path / path).parent)
+    assert files.read(Path(path).name).info.name == name
 
 
 def test_column_that_looks_like_labels_is_never_a_feature(tmp_path):
     nodes = {name: values for name, values in NODES.items() if name != "label"} | {"Class": ["1", "2", "1", "2"]}
     paths = [table(tmp_path / "e.csv", EDGES), table(tmp_path / "n.csv", nodes)]
-    with pytest.raises(ValueError, match=r"'Class' looks like labels.* Pass label='Class', or ignore=\['Class'\]"):
+    with pytest.raises(ValueError, match=r"'Class' looks like labels.* column called label: rename it"):
         files.read(paths)
     assert files.read(paths, label="Class").y.tolist() == [0, 1, 0, 1]
     assert files.read(paths, ignore=["Class"]).classes == 0

@@ -187,9 +187,9 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
         (
             lambda: splits.uniform([0, 0, 0, -1]),
             ValueError,
-            "at least two classes, but 4 nodes with class 0 alone came",
+            r"at least 2 classes, but the 3 labelled nodes \(of 4\) are all of class 0",
         ),
-        (lambda: splits.stratified([-1, -1]), ValueError, "2 nodes with no label at all came"),
+        (lambda: splits.stratified([-1, -1]), ValueError, "none of 2 nodes has a label"),
         (lambda: splits.class_balanced([0, 1]), ValueError, "needs validation nodes"),
         (lambda: splits.class_balanced([0, 1] * 9, seeds=[]), ValueError, "at least one seed, but none came"),
         (lambda: splits.stratified([0, 1] * 9, 0), ValueError, "splits must be 1 or more, but 0 came"),
@@ -200,7 +200,11 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
         ),
         (lambda: splits.uniform([0, 1] * 9, 2, (0.6, 0.0, 0.2)), ValueError, "three numbers above 0"),
         (lambda: splits.uniform([0, 1] * 9, count=2.5), TypeError, "splits must be a whole number, but 2.5 came"),  # type: ignore[arg-type]
-        (lambda: splits.make(graph_with_masks(), "class_balanced", 11), ValueError, "10 published seeds, but 11"),
+        (
+            lambda: splits.make(graph_with_masks(), "class_balanced", 11),
+            ValueError,
+            "10 published seeds, but 11 .* another scheme: stratified",
+        ),
         (lambda: splits.make(graph_with_masks(), "fixed", 3), ValueError, "between 1 and 2 here, but 3 came"),
     ],
 )

@@ -113,6 +113,21 @@ def labels(values, nodes: int) -> Tensor:
     return found
 
 
+def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
+    """Labels [n] with at least two classes among the known ones; with one there is nothing to learn."""
+    known = y[y >= 0]
+    found = known.unique().tolist()
+    if not found:
+        raise ValueError(f"training needs at least 2 classes, but none of {len(y)} nodes has a label. Label some.")
+    if len(found) == 1:
+        name = names[found[0]] if names else found[0]
+        raise ValueError(
+            f"training needs at least 2 classes, but the {len(known)} labelled nodes (of {len(y)}) are all of class "
+            f"{name!r}. Label nodes of another class too."
+        )
+    return y
+
+
 def edges(values, nodes: int | None) -> tuple[Tensor, int]:
     """Edges as int64 [2, m], sources above targets, and the number of nodes."""
     found = integers(values, "edges")
@@ -131,7 +146,7 @@ def edges(values, nodes: int | None) -> tuple[Tensor, int]:
     if highest >= nodes:
         raise ValueError(
             f"edge ids must be 0 .. {nodes - 1} for {nodes} nodes, but {highest} came. "
-            f"Pass nodes={highest + 1}, or number the nodes from 0."
+            f"Number the nodes from 0, or give features, labels or a number of nodes for all {highest + 1}."
         )
     return found, nodes
 

@@ -2,19 +2,23 @@
 
 import json
 import math
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from adaptkry import datasets, demo, inspection, predictions, runs, splits, timing
+from adaptkry import datasets, demo, inspection, predictions, runs, settings, splits, timing
 from adaptkry.about import VERSION
 from adaptkry.graph import Graph
-from adaptkry.recipes import recipe
+from adaptkry.recipes import METHODS, recipe
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",
@@ -26,9 +30,9 @@ app = typer.Typer(
 screen = Console()
 
 
-def load(names: list[str], root: Path | None) -> Graph:
+def load(names: list[str], data_root: Path | None) -> Graph:
     """A graph by one name or file, or by several files."""
-    return datasets.load(names[0] if len(names) == 1 else names, root=root)
+    return datasets.load(names[0] if len(names) == 1 else names, root=data_root)
 
 
 def version(asked: bool) -> None:
@@ -48,7 +52,7 @@ def common(
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
-Root = Annotated[
+DataRoot = Annotated[
     Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
 ]
 GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
@@ -85,51 +89,105 @@ def tour(
 
 @app.command(
     epilog="Examples:  adaptkry fit csbm  |  adaptkry fit cora --out runs/cora  |  adaptkry fit edges.csv nodes.csv"
+    "  |  adaptkry fit csbm --split stratified --splits 5 --set hidden=128 --set mlp_lr=0.05"
 )
 def fit(
     graph: GraphName,
-    method: Annotated[str, typer.Option(help="adaptkry, orthkry, mlp, lowpass")] = "adaptkry",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "adaptkry",
     tau: Annotated[list[float] | None, typer.Option(help="Above 0; give it again for several.")] = None,
     degree: Annotated[int | None, typer.Option(help="Hops K.")] = None,
     direction: Annotated[list[str] | None, typer.Option(help="both, out, in; give it again for several.")] = None,
     hop_norm: Annotated[bool | None, typer.Option(help="Scale every hop to the norm of X.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
-    split: Annotated[str, typer.Option(help=f"One of {', '.join(splits.SPLITS)}.")] = "class_balanced",
-    count: Annotated[int, typer.Option("--splits", min=1, help="How many splits, trained as one batch.")] = 10,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1; give it again for "
+            "several. An unknown name shows the known ones.",
+        ),
+    ] = None,
+    split: Annotated[
+        str,
+        typer.Option(
+            help="The scheme that divides nodes into train, validation and test: "
+            f"{', '.join(splits.SPLITS)} (those that came with the graph)."
+        ),
+    ] = "class_balanced",
+    count: Annotated[
+        int,
+        typer.Option(
+            "--splits",
+            min=1,
+            help="How many splits of that scheme, trained as one batch. class_balanced takes its ten published "
+            "seeds, the first ones first.",
+        ),
+    ] = 10,
+    restarts: Annotated[
+        int, typer.Option(min=1, help="Train each split so many times at once, keep the one best on validation.")
+    ] = 1,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Nodes a step, for a basis that does not fit on the device.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/GRAPH-METHOD by default.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on where a killed run stopped.")] = False,
-    root: Root = None,
+    data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
     """Train a method on many splits as one batch, test it, and write a run folder with a picture."""
     if out:
         runs.usable_folder(out)
-    loaded = load(graph, root)
+    loaded = load(graph, data_root)
     name = loaded.info.name
-    changes = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
-    made = recipe(method, name, **{k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()})
+    options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
+    made = recipe(method, name, **settings.merged(options, more or ()))
     chosen = splits.make(loaded, split, count)
-    folder = out or Path("runs") / f"{name}-{method}"
-    if resume and (folder / "run.json").exists():
+    folder = out or Path("runs") / f"{Path(name).name}-{method}"
+    if resume and is_complete(folder):
         typer.echo(f"{folder} is complete already; leave --resume out to train it again", err=True)
         raise typer.Exit
     if not as_json:
         typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
         for text in chosen.warnings:
             typer.echo(f"warning: {text}", err=True)
-    try:
-        with timing.live(f"{method} on {name}", made.epochs, quiet=as_json) as look:
-            run = runs.fit(loaded, made, chosen, device=device, out=folder, resume=resume, look=look)
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; the same command with --resume goes on from {folder}", err=True)
-        raise typer.Exit(130) from None
+    with stoppable(folder), timing.live(made.epochs, quiet=as_json) as look:
+        run = runs.fit(
+            loaded, made, chosen, restarts=restarts, batch=batch, device=device, out=folder, resume=resume, look=look
+        )
     picture = runs.picture(run, loaded, folder, chosen)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "rows": run.rows}))
     else:
         typer.echo(run.summary())
         typer.echo(f"run folder: {folder}\npicture: {picture}")
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether a run folder holds a finished run; a checkpoint beside it is of a later one that was stopped."""
+    return (folder / "run.json").exists() and not (folder / "checkpoint.safetensors").exists()
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came."""
+
+
+@contextmanager
+def stoppable(folder: Path) -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop a training with a sentence and the exit code that shells expect."""
+
+    def stop(*_) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        typer.echo(f"stopped; the same command with --resume goes on from {folder}", err=True)
+        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stopped, Terminated) else signal.SIGINT)) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @app.command(epilog="Examples:  adaptkry predict runs/cora-adaptkry --out predictions.csv")
@@ -139,20 +197,27 @@ def predict(
         list[str] | None, typer.Option(help="A name or your own file(s); by default the run's graph.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the table goes.")] = Path("predictions.csv"),
-    root: Root = None,
+    data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
     """Write the class and the class probabilities of every node."""
     loaded = runs.load_run(run)
-    asked = load(graph or [loaded.about["graph"]], root)
+    asked = load(graph or [named_graph(run, loaded.about["graph"])], data_root)
     count = predictions.write_csv(out, loaded, asked)
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
 
+def named_graph(run: Path, name: str) -> str:
+    """The name of the graph a run was trained on, if it can be loaded by it."""
+    if name not in datasets.NAMES:
+        raise ValueError(f"{run} was trained on files called {name!r}: name them with --graph, once for each file.")
+    return name
+
+
 @app.command(epilog="Examples:  adaptkry inspect csbm  |  adaptkry inspect squirrel --json")
-def inspect(graph: GraphName, root: Root = None, as_json: Json = False) -> None:
+def inspect(graph: GraphName, data_root: DataRoot = None, as_json: Json = False) -> None:
     """Size, components, homophily, spectrum, lambda*, mixing bound and warnings of a graph."""
-    found = inspection.look(load(graph, root))
+    found = inspection.look(load(graph, data_root))
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:
@@ -175,12 +240,12 @@ def list_datasets(as_json: Json = False) -> None:
 
 def print_inspection(found: dict) -> None:
     """What was found about a graph, as text."""
-    screen.print(f"[bold]{found['graph']}[/bold]", highlight=False)
+    screen.print(f"[bold]{escape(found['graph'])}[/bold]", highlight=False, soft_wrap=True)
     for name, value in found["facts"].items():
         screen.print(f"  {name:34} {value}", highlight=False, soft_wrap=True)
     print_density(found["density"])
     for text in found["warnings"]:
-        screen.print(f"[yellow]warning:[/yellow] {text}", highlight=False, soft_wrap=True)
+        screen.print(f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 def print_contest(rows: list[dict]) -> None:
@@ -242,5 +307,6 @@ def main() -> None:
     try:
         app()
     except (ValueError, TypeError, OSError, ImportError) as error:
-        Console(stderr=True).print(f"[red]adaptkry:[/red] {error}", markup=True, highlight=False)
+        said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        typer.echo(f"{typer.style('adaptkry:', fg='red')} {said}", err=True)
         sys.exit(2)

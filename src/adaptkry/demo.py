@@ -1,7 +1,7 @@
 """What `make run` shows: one method for both kinds of graph, and the mathematics behind it, on built-in graphs."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +69,7 @@ def contest(folder: Path, tick: Callable[[], object] = lambda: None) -> list[dic
     rows = []
     for kind, phi in (("homophilous", 0.6), ("heterophilous", -0.6)):
         graph = csbm(nodes=800, phi=phi, degree=6, information=0.5, features=32, seed=0)
+        graph.info = replace(graph.info, name=f"{kind} graph")  # in the pictures' titles
         split = splits.stratified(graph.y, count=5)
         for method, what in CONTENDERS.items():
             own = {"taus": (0.5, 1.0, 1.5), "degree": 6} if method == "adaptkry" else {}

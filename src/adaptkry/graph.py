@@ -137,7 +137,10 @@ class Graph:
     def x(self) -> Tensor:
         """Features as a dense tensor [n, d]."""
         if self.features is None:
-            raise ValueError("this graph has no features. Pass features=... (torch.eye(n) where there are none).")
+            raise ValueError(
+                "this graph has no features. Pass features=... (torch.eye(n) where there are none); a nodes file "
+                "needs columns of numbers."
+            )
         return torch.from_numpy(self.features.toarray()) if sp.issparse(self.features) else self.features
 
     @cached_property

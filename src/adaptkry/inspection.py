@@ -85,14 +85,30 @@ def warnings(graph: Graph) -> list[str]:
 
 def duplicate_nodes(graph: Graph) -> int:
     """Nodes whose neighbours and features equal those of an earlier node (as in Chameleon and Squirrel)."""
-    seen: set[bytes] = set()
-    rows = None if graph.features is None else graph.x.numpy()
-    twins = 0
-    for node in range(graph.nodes):
-        start, stop = int(graph.indptr[node]), int(graph.indptr[node + 1])
-        if start == stop:
-            continue
-        mark = graph.indices[start:stop].numpy().tobytes() + (b"" if rows is None else rows[node].tobytes())
-        twins += mark in seen
-        seen.add(mark)
-    return twins
+    same = same_neighbours(graph)
+    nodes = np.flatnonzero((same >= 0) & (np.bincount(same + 1)[same + 1] > 1))  # features of these alone are compared
+    keys = same[nodes, None]
+    if graph.features is not None and len(nodes):
+        rows = graph.features[nodes].toarray() if sp.issparse(graph.features) else graph.features[nodes].numpy()
+        keys = np.column_stack([keys, numbered(rows + 0.0)])  # -0.0 becomes 0.0: bytes are compared
+    return len(nodes) - len(np.unique(keys, axis=0))
+
+
+def same_neighbours(graph: Graph) -> np.ndarray:
+    """A number for each node [n], the same for nodes with the same neighbours; -1 for those without any."""
+    indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
+    degree = np.diff(indptr)
+    order = np.argsort(degree, kind="stable")
+    sizes, starts = np.unique(degree[order], return_index=True)
+    found, used = np.full(graph.nodes, -1), 0
+    for size, nodes in zip(sizes, np.split(order, starts[1:]), strict=True):  # lists of one length are a matrix
+        if size:
+            found[nodes] = used + numbered(indices[indptr[nodes, None] + np.arange(size)])
+            used += len(nodes)
+    return found
+
+
+def numbered(rows: np.ndarray) -> np.ndarray:
+    """A number for each row [n, d], the same for rows of the same bytes."""
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
+    return np.unique(whole[:, 0], return_inverse=True)[1]

@@ -87,7 +87,7 @@ def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[
     >>> class_balanced(torch.arange(100) % 2, seeds=[7])
     Split(class_balanced, splits=1, nodes=100, first=60 / 20 / 20)
     """
-    labels = _labelled(y)
+    labels = _labelled(y, names)
     parts = [draw_class_balanced(labels, seed) for seed in seeds]
     return _from_ids(parts, labels, "class_balanced", seeds, names)
 
@@ -112,7 +112,7 @@ def stratified(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed:
 
     A class of three or more labelled nodes reaches all three parts.
     """
-    labels, cuts, seeds = _labelled(y), _cuts(fractions), _seeds(count, seed)
+    labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
     parts = [_draw_stratified(labels, cuts, np.random.default_rng(one)) for one in seeds]
     return _from_ids(parts, labels, "stratified", seeds, names)
 
@@ -136,7 +136,7 @@ def _ends(size: int, cuts: np.ndarray) -> tuple[int, int, int]:
 
 def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Split:
     """Labelled nodes at random, classes not looked at; split i is drawn with seed + i."""
-    labels, cuts, seeds = _labelled(y), _cuts(fractions), _seeds(count, seed)
+    labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
     known = np.flatnonzero(labels >= 0)
     ends = np.rint(cuts * len(known)).astype(int)
     parts = [np.split(np.random.default_rng(one).permutation(known), ends)[:3] for one in seeds]
@@ -160,7 +160,7 @@ def from_masks(train, validation, test, *, y=None, names: Sequence[str] | None =
     split = Split(masks[0], masks[1], masks[2])
     if y is None:
         return split
-    labels = torch.from_numpy(_labelled(y))
+    labels = torch.from_numpy(_labelled(y, names))
     if len(labels) != masks[0].shape[1]:
         raise ValueError(f"labels and masks must speak of the same nodes, but {len(labels)} labels came for {split}.")
     for mask, part in zip(masks, PARTS, strict=True):
@@ -199,14 +199,9 @@ def absent_classes(split: Split, y: Tensor, names: Sequence[str] | None = None) 
     )
 
 
-def _labelled(y) -> np.ndarray:
+def _labelled(y, names: Sequence[str] | None) -> np.ndarray:
     """Labels as an array; one class is nothing to learn."""
-    labels = checks.labels(y, len(y)).numpy()
-    classes = np.unique(labels[labels >= 0])
-    if len(classes) < 2:
-        found = f"class {classes[0]} alone" if len(classes) else "no label at all"
-        raise ValueError(f"splits need labels of at least two classes, but {len(labels)} nodes with {found} came.")
-    return labels
+    return checks.classes(checks.labels(y, len(y)), names).numpy()
 
 
 def _cuts(fractions) -> np.ndarray:
@@ -241,7 +236,10 @@ def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], name
 
 def _published(graph: Graph, count: int | None, scheme: str, seeds: tuple[int, ...]) -> Split:
     if count is not None and checks.count(count, "the number of splits") > len(seeds):
-        raise ValueError(f"{scheme} has {len(seeds)} published seeds, but {count} splits were asked for.")
+        raise ValueError(
+            f"{scheme} has {len(seeds)} published seeds, but {count} splits were asked for. "
+            f"Ask for {len(seeds)} at most, or draw them by another scheme: stratified, uniform."
+        )
     return replace(class_balanced(graph.y, seeds[:count], names=graph.info.class_names), scheme=scheme)
 
 

@@ -1,11 +1,17 @@
 """The only clock: it waits for the device before it reads the time. And the only progress bar."""
 
+import itertools
+import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from statistics import median
 
 import torch
+
+PAUSE = 5.0  # seconds between two lines of progress where there is no terminal
 
 
 def seconds(job: Callable[[], object], device: torch.device | str = "cpu") -> float:
@@ -23,49 +29,76 @@ def interleaved(
     rounds: int = 7,
     device: torch.device | str = "cpu",
     tick: Callable[[], object] = lambda: None,
+    warm: bool = True,
 ) -> dict[str, float]:
-    """Median seconds of each job, taken in turns so that a noisy neighbour disturbs all of them alike."""
+    """Median seconds of each job, taken in turns so that a noisy neighbour disturbs all of them alike.
+
+    A round that does not count warms caches and compilers up, unless the jobs are warm already (`warm` False).
+    """
     taken: dict[str, list[float]] = {name: [] for name in jobs}
-    for turn in range(rounds + 1):
+    for turn in range(not warm, rounds + 1):
         for name, job in jobs.items():
             spent = seconds(job, device)
-            if turn:  # the first round warms caches and compilers up
+            if turn:
                 taken[name].append(spent)
             tick()
     return {name: median(times) for name, times in taken.items()}
 
 
 @contextmanager
-def progress(what: str, total: int, quiet: bool = False) -> Iterator[Callable[[], object]]:
-    """A bar on the screen for `total` steps; call what it yields after each one."""
-    try:
-        from rich import progress as bars  # on the way, so that the core runs where rich is not installed
-    except ImportError:
-        yield lambda: None
-        return
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    with bars.Progress(*columns, bars.TimeRemainingColumn(), transient=True, disable=quiet) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
+def progress(what: str, total: int, quiet: bool = False, every: float = PAUSE) -> Iterator[Callable[[], object]]:
+    """Progress over `total` steps; call what it yields after each one."""
+    done = itertools.count(1)
+    with shown(total, quiet, every, remaining=True) as show:
+
+        def tick() -> None:
+            step = next(done)
+            show(step, f"{what}: {step} of {total}")
+
+        yield tick
 
 
 @contextmanager
-def live(what: str, epochs: int, quiet: bool = False) -> Iterator[Callable[[object], object]]:
-    """A line on the screen while members train: epoch, members still running, best validation score."""
-    try:
-        from rich import progress as bars
-    except ImportError:
-        yield lambda _: None
-        return
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TextColumn("{task.fields[news]}"))
-    with bars.Progress(*columns, bars.TimeElapsedColumn(), transient=True, disable=quiet) as bar:
-        task = bar.add_task(what, total=epochs, news="")
+def live(epochs: int, quiet: bool = False, every: float = PAUSE) -> Iterator[Callable[..., object]]:
+    """Progress while members train: epoch, members still running, best validation score."""
+    with shown(epochs, quiet, every) as show:
 
         def look(training) -> None:
             state = training.state.tensors
-            best, running = float(state["best_score"].max()), int(state["running"].sum())
-            epoch, members = int(state["epoch"]), len(state["running"])
-            news = f"epoch {epoch}, {running} of {members} running, best validation {best:.2%}"
-            bar.update(task, completed=epoch, news=news)
+            running, members = int(state["running"].sum()), len(state["running"])
+            news = f"epoch {int(state['epoch'])}, {running} of {members} running"
+            best = float(state["best_score"].max())
+            show(int(state["epoch"]), news + (f", best validation {best:.1%}" if math.isfinite(best) else ""))
 
         yield look
+
+
+@contextmanager
+def shown(total: int, quiet: bool, every: float, *, remaining: bool = False) -> Iterator[Callable[[int, str], object]]:
+    """Where news are shown: a bar on a terminal, else plain lines; always on stderr, since stdout is for results."""
+    if quiet:
+        yield lambda _done, _news: None
+    elif not sys.stderr.isatty() or find_spec("rich") is None:  # the core runs where rich is not installed
+        yield lines(every)
+    else:
+        from rich import progress as bars
+        from rich.console import Console
+
+        clock = bars.TimeRemainingColumn() if remaining else bars.TimeElapsedColumn()
+        columns = (bars.BarColumn(), bars.TextColumn("{task.fields[news]}", markup=False), clock)
+        with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("", total=total, news="")
+            yield lambda done, news: bar.update(task, completed=done, news=news)
+
+
+def lines(every: float) -> Callable[[int, str], object]:
+    """Print news to stderr, at most one line every so many seconds."""
+    last = time.monotonic()
+
+    def show(_: int, news: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= every:
+            last = time.monotonic()
+            print(news, file=sys.stderr, flush=True)
+
+    return show

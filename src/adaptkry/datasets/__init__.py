@@ -15,6 +15,7 @@ from adaptkry.graph import Graph
 from adaptkry.lookup import pick
 
 BUILT_IN: dict[str, Callable[..., Graph]] = {"csbm": csbm, "csbm-directed": directed_csbm}
+NAMES: dict[str, Card | Callable[..., Graph]] = {**CARDS, **BUILT_IN}
 ENDINGS = (*TABLES, *files.READERS, *files.PICKLES, ".npy")
 
 
@@ -42,7 +43,7 @@ def load(what, *, root: str | Path | None = None, normalise: bool = False, **opt
 def _load(what, root: str | Path | None, options: dict) -> Graph:
     if not isinstance(what, str) or _is_path(what):
         return files.read(what, **_without_root(what, root, options))
-    entry = pick({**CARDS, **BUILT_IN}, what.lower(), "graph")
+    entry = pick(NAMES, what.lower(), "graph")
     if isinstance(entry, Card):
         return benchmarks.load(entry, root, **options)
     return entry(**_without_root(what, root, options))
@@ -50,14 +51,14 @@ def _load(what, root: str | Path | None, options: dict) -> Graph:
 
 def _without_root(what, root: str | Path | None, options: dict) -> dict:
     if root is not None:
-        raise ValueError(f"root is for benchmarks, whose files are looked for there; {what} does not need it.")
+        raise ValueError(f"a data root is for benchmarks, whose files are looked for there; {what} does not need it.")
     return options
 
 
 def _is_path(text: str) -> bool:
     """A name with a slash or a known ending is a path, and so is a folder or file that is there under no known name."""
     looks = "/" in text or "\\" in text or text.lower().endswith(ENDINGS)
-    return looks or (text.lower() not in {**CARDS, **BUILT_IN} and Path(text).exists())
+    return looks or (text.lower() not in NAMES and Path(text).exists())
 
 
 def normalised(graph: Graph) -> Graph:

@@ -1,7 +1,7 @@
 """Tables as named columns: CSV through the standard library, Parquet through pyarrow."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,7 @@ def pick_column(path: Path, columns: Columns, name: str, what: str) -> np.ndarra
     if name not in columns:
         raise ValueError(
             f"{path} has no column {name!r} for {what}. Its columns are {_some(list(columns))}: "
-            f"name the one you mean, or rename it."
+            f"rename the one that holds them to {name!r}."
         )
     return columns[name]
 
@@ -79,9 +79,12 @@ def keys(path: Path, columns: Columns, name: str, what: str) -> list[str]:
     return found
 
 
-def numbers(path: Path, columns: Columns, names: Sequence[str], ids: Sequence[str]) -> np.ndarray:
-    """Columns of numbers side by side as float32 [n, d]; text and missing values are refused, and shown."""
-    matrix = np.empty((len(ids), len(names)), dtype=np.float32)
+def numbers(path: Path, columns: Columns, names: Sequence[str], whose: Callable[[int], str], advice: str) -> np.ndarray:
+    """Columns of numbers side by side as float32 [n, d].
+
+    Text and missing values are refused: the message says `whose` they are, by row, and ends with the advice.
+    """
+    matrix = np.empty((len(columns[names[0]]), len(names)), dtype=np.float32)
     for place, name in enumerate(names):
         column = columns[name]
         try:
@@ -90,15 +93,14 @@ def numbers(path: Path, columns: Columns, names: Sequence[str], ids: Sequence[st
         except (TypeError, ValueError):
             row = next(row for row, value in enumerate(column.tolist()) if not _is_number(value))
             raise ValueError(
-                f"{path}: feature columns must hold numbers, but column {name!r} has {column[row]!r} for node "
-                f"{ids[row]!r}. Encode it, or leave it out with ignore=[{name!r}]."
+                f"{path}: column {name!r} must hold numbers, but {whose(row)} has {column[row]!r}. {advice}"
             ) from None
     bad = np.argwhere(~np.isfinite(matrix))
     if len(bad):
         row, place = bad[0]
         raise ValueError(
-            f"{path}: features must be finite, but node {ids[row]!r} has {matrix[row, place]} in column "
-            f"{names[place]!r} ({len(bad)} such values). Fill or drop missing values."
+            f"{path}: column {names[place]!r} must hold finite numbers, but {whose(row)} has {matrix[row, place]} "
+            f"({len(bad)} such values in the file). Fill missing values in, or delete those rows."
         )
     return matrix
 

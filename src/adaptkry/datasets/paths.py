@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 TABLES = (".csv", ".tsv", ".parquet")
+GENERIC = {"", "edges", "edge", "nodes", "graph", "data"}  # file names that tell nothing about a graph
 
 
 def exists(path: Path) -> Path:
@@ -24,12 +25,16 @@ def folder(place: Path) -> tuple[Path, list[Path]]:
     return edges[0], nodes[:1]
 
 
+def name_of(path: Path) -> str:
+    """What to call the graph in a file: the file's name, or that of the nearest folder where it is a generic word."""
+    names = [path.stem, *(folder.name for folder in path.resolve().parents)]
+    return next((name for name in names if name.lower() not in GENERIC), path.stem)
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Errors from further down, with the file in front."""
+    """Errors about what a file holds, with the file in front."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        if str(path) in str(error):
-            raise
         raise type(error)(f"{path}: {error}") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from adaptkry.datasets import columns
-from adaptkry.datasets.paths import exists
+from adaptkry.datasets.paths import exists, name_of, naming
 from adaptkry.graph import Graph, Info
 
 LABELS_TOO = ("class", "labels", "y", "category")  # columns that look like labels: never silently a feature
@@ -40,17 +40,19 @@ def read_tables(
     else:
         ids, features, labels, classes = columns.sort_names({*ends[source], *ends[target]}), None, None, None
     pairs = np.stack([columns.index(path, ends[end], ids, end) for end in (source, target)])
-    info = Info(name or path.stem, metric, None, classes, tuple(ids))
+    info = Info(name or name_of(path), metric, None, classes, tuple(ids))
     weights = _weights(path, table, weight)
-    return Graph(pairs, features, labels, nodes=len(ids), weights=weights, directed=bool(directed), info=info)
+    with naming(path):
+        return Graph(pairs, features, labels, nodes=len(ids), weights=weights, directed=bool(directed), info=info)
 
 
 def _weights(path: Path, table: columns.Columns, weight: str | None) -> np.ndarray | None:
     if weight is None and "weight" not in table:
         return None
     name = weight or "weight"
-    rows = [f"edge {row}" for row in range(len(columns.pick_column(path, table, name, "edge weights")))]
-    return columns.numbers(path, table, [name], rows)[:, 0]
+    columns.pick_column(path, table, name, "edge weights")
+    advice = "Give every edge a weight, or delete the column."
+    return columns.numbers(path, table, [name], lambda row: f"the edge in row {row + 1}", advice)[:, 0]
 
 
 def _nodes(path: Path, key: str, label: str | None, ignore: Sequence[str]) -> Nodes:
@@ -64,7 +66,8 @@ def _nodes(path: Path, key: str, label: str | None, ignore: Sequence[str]) -> No
         columns.pick_column(path, table, name, "ignore")
     label = _label_column(path, table, label, {key, *ignore})
     names = [name for name in table if name not in {key, label, *ignore}]
-    features = columns.numbers(path, table, names, ids) if names else None
+    advice = f"Turn it into numbers, or delete the column; labels go in a column called {label or 'label'}."
+    features = columns.numbers(path, table, names, lambda row: f"node {ids[row]!r}", advice) if names else None
     labels, classes = columns.encode(columns.texts(table[label])) if label else (None, None)
     return ids, features, labels, classes
 
@@ -77,6 +80,6 @@ def _label_column(path: Path, table: columns.Columns, label: str | None, taken: 
     if "label" not in table and likely:
         raise ValueError(
             f"{path}: column {likely[0]!r} looks like labels, and as a feature it would give the answer away. "
-            f"Pass label={likely[0]!r}, or ignore=[{likely[0]!r}]."
+            f"Labels go in a column called label: rename it, or delete it."
         )
     return "label" if "label" in table else None
