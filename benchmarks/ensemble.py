@@ -80,7 +80,8 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
         "basis": lambda: inputs_of(graph, made),
         "loop": lambda: kept.update(loop=loop(made, basis, graph.y, split, epochs)),
     }
-    loop(made, basis, graph.y, split.subset([0]), 1)  # warm up: an epoch of each, not a whole round of minutes
+    first = splits.Split(split.train[:1], split.validation[:1], split.test[:1])
+    loop(made, basis, graph.y, first, 1)  # warm up: an epoch of each, not a whole round of minutes
     runs.fit(graph, replace(made, epochs=1), split, device="cpu")
     with timing.progress(name, len(jobs) * rounds) as tick:
         spent = timing.interleaved(jobs, rounds, tick=tick, warm=False)
