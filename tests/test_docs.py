@@ -1,9 +1,12 @@
 """The examples in README.md and docs/ are run: what they print is what is printed there."""
 
 import doctest
+import re
 from pathlib import Path
 
 import pytest
+
+from adaptkry import filters, methods
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])
@@ -30,3 +33,17 @@ def test_a_wrong_example_would_be_noticed(tmp_path):
     page = tmp_path / "wrong.md"
     page.write_text("```python\n>>> 1 + 1\n3\n\n```\n")
     assert doctest.DocTestRunner(optionflags=FLAGS).run(examples(page), out=lambda _: None).failed == 1
+
+
+def test_the_worked_example_of_adding_a_method_runs():
+    before = dict(filters.STARTS), dict(methods.METHODS)  # both tables are put back afterwards
+    page = next(page for page in PAGES if page.name == "add-a-method.md")
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    try:
+        exec("\n".join(blocks), {})  # the page's own assertions count
+        assert methods.METHODS["s2gc"]["start"] == "s2gc"
+    finally:
+        for table, old in zip((filters.STARTS, methods.METHODS), before, strict=True):
+            table.clear()
+            table.update(old)

@@ -47,11 +47,15 @@ def test_the_winner_is_best_on_validation_and_refitted_as_scikit_learn_would(run
             scores.append(fitted.score(x[validation], y[validation]))
         winner = int(run.weights["mix"][i].argmax())
         assert scores[winner] == pytest.approx(max(scores), abs=0.026)  # a node on the border may fall either way
-        again = LogisticRegression(max_iter=5000, tol=1e-8).fit(terms[winner][train | validation], y[train | validation])
+        again = LogisticRegression(max_iter=5000, tol=1e-8).fit(
+            terms[winner][train | validation], y[train | validation]
+        )
         np.testing.assert_allclose(run.each_probability(GRAPH)[i], again.predict_proba(terms[winner]), atol=2e-3)
         assert row["test"] == pytest.approx(again.score(terms[winner][test], y[test]), abs=0.026)
 
 
 def test_member_alone_equals_member_in_company(run, split):
-    alone = runs.fit(GRAPH, MADE, splits.Split(*(mask[1:2] for mask in (split.train, split.validation, split.test)), "one"))
+    alone = runs.fit(
+        GRAPH, MADE, splits.Split(*(mask[1:2] for mask in (split.train, split.validation, split.test)), "one")
+    )
     torch.testing.assert_close(alone.each_probability(GRAPH)[0], run.each_probability(GRAPH)[1], rtol=0, atol=2e-3)

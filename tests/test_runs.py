@@ -165,6 +165,18 @@ def test_a_checkpoint_of_other_settings_is_refused(split, tmp_path):
         runs.fit(GRAPH, replace(QUICK, mlp_lr=0.3), split, device="cpu", out=tmp_path, resume=True)
 
 
+def test_a_checkpoint_of_other_splits_and_a_damaged_one_are_refused(split, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        runs.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
+    other = splits.uniform(GRAPH.y, count=3)
+    with pytest.raises(ValueError, match="other splits"):
+        runs.fit(GRAPH, QUICK, other, device="cpu", out=tmp_path, resume=True)
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="damaged"):
+        runs.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, resume=True)
+
+
 def interrupt(_):
     raise KeyboardInterrupt
 

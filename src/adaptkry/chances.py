@@ -35,7 +35,8 @@ class OnGpu:
         self.kernels = kernels
         self.base = torch.tensor([seed % 2**32 for seed in seeds], device=device)  # [b]
         self.odds = {name: kernels.Odds(chances, device) for name, chances in dropouts.items()}
-        self.step, self.sizes = 0, self.base  # both set before every step; sizes [b] counts real rows
+        # Both are set before every step: the number of the step [], and how many rows of each member are real [b].
+        self.step, self.sizes = self.base[0], self.base
 
     def seeds(self, layer: int) -> Tensor:
         """Seeds of this step; layer 0 is the filter of a decoupled model."""

@@ -1,7 +1,6 @@
 """The command line: parse, call one library function, print."""
 
 import json
-import math
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,13 +10,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from adaptkry import datasets, demo, inspection, predictions, runs, settings, splits, timing
+from adaptkry import comparison, datasets, demo, inspection, predictions, runs, screens, settings, splits, timing
 from adaptkry.about import VERSION
 from adaptkry.graph import Graph
+from adaptkry.lookup import pick
 from adaptkry.recipes import METHODS, recipe
 
 app = typer.Typer(
@@ -27,7 +25,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-screen = Console()
 
 
 def load(names: list[str], data_root: Path | None) -> Graph:
@@ -55,6 +52,23 @@ Json = Annotated[bool, typer.Option("--json", help="Print data for a script inst
 DataRoot = Annotated[
     Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
 ]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Scheme = Annotated[
+    str,
+    typer.Option(
+        help="The scheme that divides nodes into train, validation and test: "
+        f"{', '.join(splits.SPLITS)} (those that came with the graph)."
+    ),
+]
+Count = Annotated[
+    int,
+    typer.Option(
+        "--splits",
+        min=1,
+        help="How many splits of that scheme, trained as one batch. class_balanced takes its ten published "
+        "seeds, the first ones first.",
+    ),
+]
 GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
 
 
@@ -69,7 +83,7 @@ def contest(
     if as_json:
         typer.echo(json.dumps(rows))
     else:
-        print_contest(rows)
+        screens.print_contest(rows)
 
 
 @app.command(epilog="Examples:  adaptkry tour  |  adaptkry tour --nodes 2000 --phi -1  |  adaptkry tour --json")
@@ -84,7 +98,7 @@ def tour(
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:
-        print_tour(found)
+        screens.print_tour(found)
 
 
 @app.command(
@@ -108,29 +122,15 @@ def fit(
             "several. An unknown name shows the known ones.",
         ),
     ] = None,
-    split: Annotated[
-        str,
-        typer.Option(
-            help="The scheme that divides nodes into train, validation and test: "
-            f"{', '.join(splits.SPLITS)} (those that came with the graph)."
-        ),
-    ] = "class_balanced",
-    count: Annotated[
-        int,
-        typer.Option(
-            "--splits",
-            min=1,
-            help="How many splits of that scheme, trained as one batch. class_balanced takes its ten published "
-            "seeds, the first ones first.",
-        ),
-    ] = 10,
+    split: Scheme = "class_balanced",
+    count: Count = 10,
     restarts: Annotated[
         int, typer.Option(min=1, help="Train each split so many times at once, keep the one best on validation.")
     ] = 1,
     batch: Annotated[
         int | None, typer.Option(min=1, help="Nodes a step, for a basis that does not fit on the device.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/GRAPH-METHOD by default.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on where a killed run stopped.")] = False,
     data_root: DataRoot = None,
@@ -190,6 +190,48 @@ def stoppable(folder: Path) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@app.command(
+    epilog="Examples:  adaptkry compare csbm --methods adaptkry,gcn,mlp  |  adaptkry compare chameleon --methods all"
+)
+def compare(
+    graph: GraphName,
+    methods: Annotated[str, typer.Option(help=f"Names with commas between, or all: {', '.join(METHODS)}.")] = "all",
+    split: Scheme = "class_balanced",
+    count: Count = 10,
+    epochs: Annotated[int | None, typer.Option(help="At most so many, for all methods.")] = None,
+    device: Device = "auto",
+    out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-comparison by default.")] = None,
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Train several methods on the same splits and rank them, with intervals and paired differences.
+
+    Each method uses the settings published for the graph; where there are none, it chooses among a few on validation.
+    """
+    names = list(METHODS) if methods == "all" else [pick_method(name.strip()) for name in methods.split(",")]
+    loaded = load(graph, data_root)
+    chosen = splits.make(loaded, split, count)
+    folder = runs.usable_folder(out or Path("runs") / f"{Path(loaded.info.name).name}-comparison")
+    for text in chosen.warnings:
+        typer.echo(f"warning: {text}", err=True)
+    with timing.progress("methods", len(names), quiet=as_json) as tick:
+        entries = comparison.compare(
+            loaded, names, chosen, device=device, done=lambda _: tick(), **({"epochs": epochs} if epochs else {})
+        )
+    written = comparison.save(entries, chosen, folder)
+    if as_json:
+        typer.echo(json.dumps({"folder": str(folder), "warnings": chosen.warnings, "methods": entries}))
+    else:
+        screens.print_comparison(entries, loaded.info.metric)
+        typer.echo(f"comparison: {written}")
+
+
+def pick_method(name: str) -> str:
+    """The name, or an error with the nearest ones."""
+    pick(METHODS, name, "method")
+    return name
+
+
 @app.command(epilog="Examples:  adaptkry predict runs/cora-adaptkry --out predictions.csv")
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
@@ -221,7 +263,7 @@ def inspect(graph: GraphName, data_root: DataRoot = None, as_json: Json = False)
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:
-        print_inspection(found)
+        screens.print_inspection(found)
 
 
 @app.command("datasets", epilog="Examples:  adaptkry datasets  |  adaptkry datasets --json")
@@ -235,71 +277,7 @@ def list_datasets(as_json: Json = False) -> None:
     table = Table(*columns)
     for row in rows:
         table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
-    screen.print(table)
-
-
-def print_inspection(found: dict) -> None:
-    """What was found about a graph, as text."""
-    screen.print(f"[bold]{escape(found['graph'])}[/bold]", highlight=False, soft_wrap=True)
-    for name, value in found["facts"].items():
-        screen.print(f"  {name:34} {value}", highlight=False, soft_wrap=True)
-    print_density(found["density"])
-    for text in found["warnings"]:
-        screen.print(f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True)
-
-
-def print_contest(rows: list[dict]) -> None:
-    """One line a method, one column a graph, and the files that were written."""
-    table = Table("method", "what it is", title="Test accuracy (%), mean ± std of five splits, built-in graphs")
-    graphs = list(dict.fromkeys(row["graph"] for row in rows))
-    for graph in graphs:
-        table.add_column(graph, justify="right")
-    for method, what in demo.CONTENDERS.items():
-        own = [row for row in rows if row["method"] == method]
-        table.add_row(method, what, *(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row in own))
-    screen.print(table)
-    typer.echo("Nobody told adaptkry which graph it had. Pictures of what it learned, each in its run folder:")
-    for row in rows:
-        if row["method"] == "adaptkry":
-            typer.echo(f"  {row['picture']}")
-
-
-def print_tour(tour: dict) -> None:
-    """The demo as tables."""
-    screen.print(f"[bold]{tour['graph']}[/bold]")
-    screen.print("homophily: " + ", ".join(f"{name} {value:.3f}" for name, value in tour["homophily"].items()))
-    table = Table(title="What tau does to P_tau and its Krylov basis")
-    for heading in ("tau", "spectrum", "lambda*", "hops until mixed", "angle hop 0-1", "hop 4-5", "hop 9-10"):
-        table.add_column(heading, justify="right")
-    for row in tour["taus"]:
-        bound = "never" if math.isinf(row["mixing_bound"]) else f"{row['mixing_bound']:.1f}"
-        ends = f"{row['lowest']:.3f} .. {row['highest']:.3f}"
-        turns = [f"{row['angles'][hop]:.1f}°" for hop in (0, 4, 9)]
-        table.add_row(f"{row['tau']:g}", ends, f"{row['lambda_star']:.4f}", bound, *turns)
-    screen.print(table)
-    print_density(tour["density"])
-    print_checks(tour["theory"])
-
-
-def print_density(density: dict) -> None:
-    """Density of states of P_1 as a row of bars."""
-    mass = np.asarray(density["mass"])
-    bars = "".join(" ▁▂▃▄▅▆▇█"[round(8 * share)] for share in np.clip(mass / mass.max(), 0, 1))
-    low, high = density["edges"][0], density["edges"][-1]
-    screen.print(f"density of states of P_1 (kernel polynomial method):  {low:.2f} [cyan]{bars}[/cyan] {high:.2f}\n")
-
-
-def print_checks(checks: list[dict]) -> None:
-    """The paper's claims, one a row."""
-    table = Table(title="The paper's theory on this graph (docs/theory.md explains the errata)", show_lines=True)
-    for heading in ("", "claim", "measured"):
-        table.add_column(heading)
-    for check in checks:
-        applies = not check["note"].startswith("does not apply")
-        verdict = "[green]holds[/green]" if check["holds"] else "[red]FAILS[/red]"
-        verdict = verdict if applies else "[yellow]does not apply[/yellow]"
-        table.add_row(f"{check['name']}\n{verdict}", check["claim"], check["measured"])
-    screen.print(table)
+    screens.screen.print(table)
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
 """A leaderboard: several methods on the same graph and the same splits, with intervals and paired differences."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from adaptkry import memory, runs, tuning
+from adaptkry import memory, runs, storage, tuning
 from adaptkry.graph import Graph
 from adaptkry.runs import Run
 from adaptkry.splits import Split
@@ -52,14 +54,14 @@ def entry(graph: Graph, method: str, split: Split, device: str, look, changes: d
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
         return {"method": method, "failed": str(error).splitlines()[0], "mean": None, "rows": [], "tried": []}
     return {
-        "method": method, "failed": None, **summary(scores(run)), "seconds": time.perf_counter() - start,
+        "method": method, "failed": None, **summary(test_scores(run.rows)), "seconds": time.perf_counter() - start,
         "parameters": parameters(run), "peak_bytes": peak.bytes, "tried": tried, "rows": run.rows,
     }  # fmt: skip
 
 
-def scores(run: Run) -> np.ndarray:
+def test_scores(rows: Sequence[dict]) -> np.ndarray:
     """Test scores split by split; NaN where a member failed."""
-    return np.array([np.nan if row["test"] is None else row["test"] for row in run.rows])
+    return np.array([np.nan if row["test"] is None else row["test"] for row in rows])
 
 
 def parameters(run: Run) -> int:
@@ -97,3 +99,15 @@ def ranked(entries: list[dict]) -> None:
         ]
         one["behind"] = float(np.mean(pairs)) if pairs else None
         one["behind_half"] = interval(np.array(pairs)) if pairs else None
+
+
+def save(entries: list[dict], split: Split, folder: Path) -> Path:
+    """Write `rows.jsonl`, one row a training, and `comparison.json`, one entry a method."""
+    rows = [row for one in entries for row in one["rows"]]
+    storage.write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+    page = {
+        "warnings": list(split.warnings),
+        "methods": [{k: v for k, v in one.items() if k != "rows"} for one in entries],
+    }
+    storage.write(folder / "comparison.json", json.dumps(page, indent=1))
+    return folder / "comparison.json"

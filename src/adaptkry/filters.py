@@ -5,6 +5,7 @@ the eigenvalue of the Laplacian, is :math:`1 - \lambda`.
 """
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -41,11 +42,16 @@ def interpolated(theta: Tensor) -> Tensor:
     Nodes fall from :math:`\lambda` near 1 (smooth) to near -1 (rough). Over another basis than Chebyshev's these are
     coefficients like any others, without that meaning.
     """
-    degree = theta.shape[-1] - 1
-    T = torch.from_numpy(chebyshev_nodes(degree)[1]).to(theta)  # [k, j]
-    halves = torch.full((degree + 1,), 2.0).to(theta)
+    return torch.relu(theta) @ interpolation(theta.shape[-1] - 1, theta.dtype, theta.device)
+
+
+@cache
+def interpolation(degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The matrix [j, k] from values at the nodes to Chebyshev coefficients; made once, so that nothing waits for it."""
+    T = torch.from_numpy(chebyshev_nodes(degree)[1])  # [k, j]
+    halves = torch.full((degree + 1,), 2.0, dtype=torch.float64)
     halves[0] = 1.0
-    return torch.relu(theta) @ T.T * halves / (degree + 1)
+    return (T.T * halves / (degree + 1)).to(device, dtype)
 
 
 KINDS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -62,7 +62,11 @@ class Logistic:
         weight, bias = self._solve(self.terms[winner], (self.train | self.validation)[:, None], steps)
         mix = one_hot(winner, len(self.terms)).float()
         state |= {"best/weight1": weight[:, 0], "best/bias1": bias[:, 0], "best/mix": mix, "best_score": scores}
-        state |= {"curve/validation": scores[None].clone(), "running": state["running"] & False, "epoch": torch.tensor(1)}
+        state |= {
+            "curve/validation": scores[None].clone(),
+            "running": state["running"] & False,
+            "epoch": torch.tensor(1),
+        }
         look(self)
         return self.state
 

@@ -204,12 +204,12 @@ TRIED: dict[str, dict[str, tuple]] = {
     "gcn": RATES,
     "chebnet": RATES,
     "sgc": dict(degree=(2, 10), mlp_lr=(0.2,), mlp_decay=(0.0, 1e-6, 1e-5, 1e-4)),
-    "sign": dict(degree=(2, 4), mlp_lr=(0.005, 0.01, 0.05), mlp_decay=(0.0, 1e-4, 1e-3), mlp_dropout=(0.5, 0.8)),
+    "sign": dict(degree=(3,), mlp_lr=(0.01, 0.05), mlp_decay=(0.0, 1e-4, 1e-3), mlp_dropout=(0.5, 0.8)),
     "gprgnn": dict(mlp_lr=(0.01, 0.05), mlp_decay=(0.0, 5e-4), alpha=(0.1, 0.2, 0.5, 0.9)),
     "appnp": RATES | dict(alpha=(0.1, 0.2, 0.5, 0.9)),
     "optbasis": dict(
-        degree=(4, 10), mlp_lr=(0.005, 0.04), filter_lr=(0.005, 0.03), mlp_decay=(1e-4, 1e-3), filter_decay=(1e-3,),
-        input_dropout=(0.5, 0.8), mlp_dropout=(0.5,)),
+        degree=(10,), mlp_lr=(0.005, 0.04), filter_lr=(0.005, 0.03), mlp_decay=(1e-4, 1e-3), filter_decay=(1e-3,),
+        input_dropout=(0.5, 0.8)),
     "favardgnn": dict(
         degree=(8,), mlp_lr=(0.005, 0.05), filter_lr=(0.005, 0.05), mlp_decay=(1e-5, 1e-3), input_dropout=(0.5, 0.8)),
     "bernnet": RATES,

@@ -46,8 +46,8 @@ class Propagation:
         tau: a number above 0, or a list of r of them.
         direction: "both" is the paper's symmetric matrix (of the undirected view); "out": a node hears the
             nodes it points to; "in": its transpose.
-        isolated: what a node without any edge keeps of its signal: all of it (1, see below), or nothing (0, as in
-            most programs of other methods).
+        isolated: what a node without any edge keeps of its signal at tau = 1: all of it (1, see below), or nothing
+            (0, as in most programs of other methods). At any other tau it keeps all of it.
 
     Shapes:
         - one tau: [n], [n, d] -> the same
@@ -81,7 +81,8 @@ class Propagation:
         taus = torch.tensor(self.taus, dtype=torch.float64)[:, None]
         self.left = inverse_root(rows, taus).masked_fill(alone, 1.0)  # [r, n]  S
         self.right = inverse_root(columns, taus).masked_fill(alone, 1.0)  # [r, n]  T
-        self.own = (1 - taus).expand(-1, len(rows)).masked_fill(alone, isolated)  # [r, n]  the diagonal of A_tau
+        alone_keeps = torch.where(taus == 1, isolated, 1.0)
+        self.own = torch.where(alone, alone_keeps, 1 - taus)  # [r, n]  the diagonal of A_tau
         self.isolated = isolated
         self.device = torch.device("cpu")
         self._turned: Propagation | None = None

@@ -4,6 +4,7 @@ The folder holds `run.json` (settings, versions), `weights.safetensors`, `curves
 while a training is under way `checkpoint.safetensors`. Every file is written whole or not at all.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -179,7 +180,9 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device {name!r} was asked for, but torch sees no CUDA device here. Use device='cpu'.")
+        raise ValueError(
+            f"device {name!r} was asked for, but torch sees no CUDA device here. Use the device cpu or auto."
+        )
     return torch.device(name)
 
 
@@ -256,7 +259,7 @@ def fit(
     inputs = inputs_of(graph, shape, "cpu" if batch else where)
     layout = Layout(shape, len(inputs.terms), inputs.terms.shape[2], graph.classes)
     training = trainer(graph, layout, inputs, split, members, where, batch, mix)
-    keep = keeper(Path(out), describe(members, graph), resume, training) if out else lambda _: None
+    keep = keeper(Path(out), describe(members, graph, split, batch), resume, training) if out else lambda _: None
 
     def watch(now: Training) -> None:
         keep(now)
@@ -308,23 +311,32 @@ def mark_chosen(run: Run, restarts: int, splits: int) -> None:
                 row["chosen"] = i == scores.index(max(scores))
 
 
-def describe(members: list[Member], graph: Graph) -> str:
-    """What a checkpoint belongs to, as text that must match on resuming."""
-    return json.dumps({"members": [asdict(m) for m in members], "graph": repr(graph)}, sort_keys=True)
+def describe(members: list[Member], graph: Graph, split: Split, batch: int | None) -> str:
+    """What a checkpoint belongs to, as text that must match on resuming: settings, and digests of graph and splits."""
+    parts = [graph.indptr, graph.indices, graph.weights, graph.y, graph.x, split.train, split.validation, split.test]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(b"none" if part is None else part.contiguous().numpy().tobytes())
+    key = {"members": [asdict(m) for m in members], "batch": batch, "graph and splits": digest.hexdigest()}
+    return json.dumps(key, sort_keys=True)
 
 
 def keeper(folder: Path, key: str, resume: bool, training: Training | Logistic) -> Callable[[Any], object]:
     """Restore the checkpoint if asked, and return what writes the next ones."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file, save
 
     path = folder / "checkpoint.safetensors"
     if resume and path.exists():
-        with safe_open(path, "pt") as file:
-            if (file.metadata() or {}).get("key") != key:
-                raise ValueError(
-                    f"{path} belongs to other settings or another graph: use another --out, or no --resume"
-                )
+        try:
+            with safe_open(path, "pt") as file:
+                found = (file.metadata() or {}).get("key")
+        except SafetensorError as error:
+            raise ValueError(f"{path} is damaged ({error}). Leave --resume out to train from the start.") from None
+        if found != key:
+            raise ValueError(
+                f"{path} belongs to other settings, other splits or another graph: use another --out, or no --resume"
+            )
         training.restore(load_file(path))
 
     def checkpoint(now: Training) -> None:

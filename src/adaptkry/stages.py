@@ -211,9 +211,11 @@ def draw_each_hop(layout: Layout, width: int, word: str, own: Recipe, die: torch
 @stage("each_hop", width=lambda layout, width, word: layout.terms * layout.size(word), draw=draw_each_hop)
 def each_hop(z: Tensor, here: Here, word: str) -> Tensor:
     """Every precomputed hop through a linear map of its own, side by side (SIGN)."""
-    parts = [
-        hop[here.rows] @ here.weight("weight")[:, k] + here.weight("bias")[:, k] for k, hop in enumerate(here.terms)
-    ]
+    side = here.rows[:, :, None].expand(-1, -1, here.layout.size(word))
+    parts = []
+    for k, hop in enumerate(here.terms):  # all nodes, then the rows: each member's rows of X would be far more to copy
+        whole = hop.expand(len(side), -1, -1) @ here.weight("weight")[:, k] + here.weight("bias")[:, k]
+        parts.append(whole.gather(1, side))
     return torch.cat(parts, 2)
 
 
@@ -298,8 +300,14 @@ def coefficients(made: Recipe, weights: Weights) -> Tensor:
         damp = (made.damping * torch.tanh(weights["basis_eta"]))[:, :-1].cumprod(1)
         w = w * torch.cat([torch.ones_like(damp[:, :1]), damp], 1)[:, None]
     if made.basis == "bernstein":  # K + 1 sums of K + 1 terms become one small product with the weights
-        w = w @ torch.from_numpy(bernstein_in_chebyshev(made.degree)).to(w)
+        w = w @ expansion(made.degree, w.dtype, w.device)
     return w
+
+
+@cache
+def expansion(degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Bernstein polynomials in Chebyshev's, on the device once and for all."""
+    return torch.from_numpy(bernstein_in_chebyshev(degree)).to(device, dtype)
 
 
 def filter_terms(z: Tensor, here: Here):

@@ -1,7 +1,9 @@
 """One loop that trains b members at once: each with its own split, seed, rates, dropouts, stopping time, best weights.
 
-Nothing in an epoch waits for the device: scores, best weights and stopping are tensors, and the host looks at them
-every LOOK epochs only. A member that has stopped goes on moving, but its kept weights do not.
+Nothing in an epoch waits for the device: scores, best weights, stopping and even the number of the epoch are tensors
+that change in place, and the host looks at them every LOOK epochs only. So on a GPU an epoch can be recorded once as a
+CUDA graph and played again, without Python in between. A member that has stopped goes on moving, but its kept weights
+do not.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +21,7 @@ from adaptkry.stages import Layout, Weights
 
 LOOK = 20  # epochs between two looks of the host at the device
 WINDOW = 200  # validation losses that stop="mean" compares with
+WARM = 3  # epochs before one is recorded: kernels are compiled and memory is laid out by then
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ class Training:
         self.dice = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.dropouts = {name: [getattr(m.made, name) for m in members] for name in DROPOUTS}
         self.on_gpu = self._on_gpu()
+        self.recorded: torch.cuda.CUDAGraph | None = None
         self.state = State(self._fresh(mix))
 
     def _own(self, name: str) -> Tensor:
@@ -144,9 +148,11 @@ class Training:
             "failed_epoch": torch.full((b,), -1),
             "waited": torch.zeros(b, dtype=torch.long),
             "running": torch.ones(b, dtype=torch.bool),
+            "epoch": torch.zeros((), dtype=torch.long),  # epochs done
+            "steps": torch.zeros((), dtype=torch.long),
         }
         tensors |= {k: v.to(self.device) for k, v in (curves | flags).items()}
-        return tensors | {"epoch": torch.zeros((), dtype=torch.long)}
+        return tensors
 
     def run(self, look: Callable[["Training"], object] = lambda _: None) -> State:
         """Train until every member has stopped; `look` is called every LOOK epochs (progress, checkpoints)."""
@@ -159,15 +165,38 @@ class Training:
         return self.state
 
     def _run(self, look: Callable[["Training"], object]) -> None:
-        state = self.state.tensors
-        for epoch in range(self.state.epoch, self.epochs):
-            loss = self._learn(epoch)
-            self._remember(epoch, loss, *self._validate())
-            state["epoch"] = torch.tensor(epoch + 1)
+        first = self.state.epoch
+        for epoch in range(first, self.epochs):
+            if self.can_record and epoch >= first + WARM:
+                self._play()
+            else:
+                self._epoch(epoch)
             if (epoch + 1) % LOOK == 0 or epoch + 1 == self.epochs:
                 look(self)
-                if not bool(state["running"].any()):
+                if not bool(self.state.tensors["running"].any()):
                     break
+        self.recorded = None
+
+    def _epoch(self, number: int) -> None:
+        """Learn, validate, remember. `number` is known to the host; full-batch training does not use it."""
+        loss = self._learn(number)
+        self._remember(loss, *self._validate())
+        self.state.tensors["epoch"].add_(1)
+
+    @property
+    def can_record(self) -> bool:
+        """Whether an epoch is the same work on the device every time."""
+        return self.on_gpu is not None and not self.batch
+
+    def _play(self) -> None:
+        """One epoch from the recording, which is made at the first call."""
+        if self.recorded is None:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()  # what the first epochs used is not used again
+            self.recorded = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.recorded):
+                self._epoch(0)
+        self.recorded.replay()
 
     def _rows(self, mask: Tensor) -> tuple[Tensor, Tensor, list[int]]:
         """Row numbers, which of them count, and how many; the first two on the device, the last for the host."""
@@ -194,7 +223,7 @@ class Training:
         losses = []
         for terms, rows, counted, sizes, classes in self._batches("train", epoch):
             if self.on_gpu:
-                self.on_gpu.step, self.on_gpu.sizes = epoch * 4096 + len(losses), counted.sum((1, 2))
+                self.on_gpu.step, self.on_gpu.sizes = self.state.tensors["steps"], counted.sum((1, 2))
             sizes = [terms.shape[1]] * len(sizes) if self.operator is not None else sizes
             chance = Chance(self.dice, self.dropouts, sizes, self.on_gpu)
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
@@ -211,8 +240,9 @@ class Training:
     def _step(self, gradients: Weights) -> None:
         """Adam, rates and decays member by member; the decay coupled (Adam) or not (AdamW)."""
         state = self.state.tensors
-        state["steps"] = steps = state.get("steps", torch.zeros((), dtype=torch.long)) + 1
-        fix1, fix2 = 1 - 0.9 ** int(steps), 1 - 0.999 ** int(steps)
+        state["steps"].add_(1)
+        fix1, fix2 = (1 - torch.pow(rest, state["steps"].double()) for rest in (0.9, 0.999))
+        fix1, fix2 = fix1.to(self.dtype), fix2.to(self.dtype)
         for name, g in gradients.items():
             shape = (-1, *[1] * (g.ndim - 1))
             rate, decay = (self.each[f"{models.group(name)}_{what}"].reshape(shape) for what in ("lr", "decay"))
@@ -238,37 +268,38 @@ class Training:
         return self.score(logits, classes, counted), mean_loss(self.made.loss, logits, classes, counted)
 
     @torch.no_grad()
-    def _remember(self, epoch: int, loss: Tensor, score: Tensor, validation_loss: Tensor) -> None:
+    def _remember(self, loss: Tensor, score: Tensor, validation_loss: Tensor) -> None:
         """Keep the weights of members that got better; stop those whose time has come or whose loss broke."""
         state = self.state.tensors
-        broken = state["running"] & ~torch.isfinite(loss)
-        state["failed_epoch"] = torch.where(broken, epoch, state["failed_epoch"])
-        value = {"score": score, "loss": -validation_loss, "last": torch.full_like(score, epoch)}[self.made.select]
+        epoch, running = state["epoch"], state["running"]
+        broken = running & ~torch.isfinite(loss)
+        state["failed_epoch"].copy_(torch.where(broken, epoch, state["failed_epoch"]))
+        values = {"score": lambda: score, "loss": lambda: -validation_loss, "last": lambda: epoch.expand_as(score)}
+        value = values[self.made.select]().to(torch.float32)
         improved = value >= state["best_value"] if self.made.ties == "later" else value > state["best_value"]
-        better = state["running"] & ~broken & improved
+        better = running & ~broken & improved
         for name, kept in self.state.group("best").items():
             now = state[f"weights/{name}" if f"weights/{name}" in state else f"statistics/{name}"]
-            where = better.reshape(-1, *[1] * (kept.ndim - 1))
-            state[f"best/{name}"] = torch.where(where, now, kept)
+            torch.where(better.reshape(-1, *[1] * (kept.ndim - 1)), now, kept, out=kept)
         for name, now in (("best_score", score), ("best_value", value), ("best_epoch", epoch)):
-            state[name] = torch.where(better, now, state[name])
-        state["waited"] = torch.where(better, 0, state["waited"] + 1)
+            state[name].copy_(torch.where(better, now, state[name]))
+        state["waited"].copy_(torch.where(better, 0, state["waited"] + 1))
         for name, now in (("loss", loss), ("validation", score), ("validation_loss", validation_loss)):
-            state[f"curve/{name}"][epoch] = torch.where(state["running"], now.float(), torch.nan)
-        state["running"] = state["running"] & ~broken & ~self._stops(epoch)
+            line = torch.where(running, now.float(), torch.nan)
+            state[f"curve/{name}"].index_copy_(0, epoch[None], line[None])
+        running.copy_(running & ~broken & ~self._stops(epoch))
 
-    def _stops(self, epoch: int) -> Tensor:
+    def _stops(self, epoch: Tensor) -> Tensor:
         """Which members the recipe's rule would stop after this epoch [b]."""
         state, rule = self.state.tensors, self.made.stop
-        never = torch.zeros_like(state["running"])
-        if epoch < self.made.least_epochs or rule == "never":
-            return never
+        if rule == "never":
+            return torch.zeros_like(state["running"])
         if rule == "patience":
-            return state["waited"] >= self.patience
-        if epoch <= WINDOW:
-            return never
+            return (state["waited"] >= self.patience) & (epoch >= self.made.least_epochs)
         losses = state["curve/validation_loss"]
-        return losses[epoch] > losses[epoch - WINDOW : epoch].mean(0)
+        before = (epoch - WINDOW + torch.arange(WINDOW, device=epoch.device)).clamp(min=0)
+        now = losses.index_select(0, epoch[None])[0]
+        return (now > losses.index_select(0, before).mean(0)) & (epoch > max(WINDOW, self.made.least_epochs - 1))
 
     @torch.no_grad()
     def logits(self, chunk: int = 512) -> Tensor:
@@ -284,7 +315,7 @@ class Training:
         for i, die in enumerate(self.dice):
             die.set_state(tensors[f"dice/{i}"].cpu())
         rest = {name: t for name, t in tensors.items() if not name.startswith("dice/")}
-        self.state = State({k: t if k in ("epoch", "steps") else t.to(self.device) for k, t in rest.items()})
+        self.state = State({name: t.to(self.device) for name, t in rest.items()})
 
 
 @torch.no_grad()

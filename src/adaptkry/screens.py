@@ -1,0 +1,112 @@
+"""What the commands print: tables and bars for a terminal."""
+
+import math
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from adaptkry import demo
+
+screen = Console()
+
+
+def print_inspection(found: dict) -> None:
+    """What was found about a graph, as text."""
+    screen.print(f"[bold]{escape(found['graph'])}[/bold]", highlight=False, soft_wrap=True)
+    for name, value in found["facts"].items():
+        screen.print(f"  {name:34} {value}", highlight=False, soft_wrap=True)
+    print_density(found["density"])
+    for text in found["warnings"]:
+        screen.print(f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def print_contest(rows: list[dict]) -> None:
+    """One line a method, one column a graph, and the files that were written."""
+    table = Table("method", "what it is", title="Test accuracy (%), mean ± std of five splits, built-in graphs")
+    graphs = list(dict.fromkeys(row["graph"] for row in rows))
+    for graph in graphs:
+        table.add_column(graph, justify="right")
+    for method, what in demo.CONTENDERS.items():
+        own = [row for row in rows if row["method"] == method]
+        table.add_row(method, what, *(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row in own))
+    screen.print(table)
+    typer.echo("Nobody told adaptkry which graph it had. Pictures of what it learned, each in its run folder:")
+    for row in rows:
+        if row["method"] == "adaptkry":
+            typer.echo(f"  {row['picture']}")
+
+
+def print_tour(tour: dict) -> None:
+    """The demo as tables."""
+    screen.print(f"[bold]{tour['graph']}[/bold]")
+    screen.print("homophily: " + ", ".join(f"{name} {value:.3f}" for name, value in tour["homophily"].items()))
+    table = Table(title="What tau does to P_tau and its Krylov basis")
+    for heading in ("tau", "spectrum", "lambda*", "hops until mixed", "angle hop 0-1", "hop 4-5", "hop 9-10"):
+        table.add_column(heading, justify="right")
+    for row in tour["taus"]:
+        bound = "never" if math.isinf(row["mixing_bound"]) else f"{row['mixing_bound']:.1f}"
+        ends = f"{row['lowest']:.3f} .. {row['highest']:.3f}"
+        turns = [f"{row['angles'][hop]:.1f}°" for hop in (0, 4, 9)]
+        table.add_row(f"{row['tau']:g}", ends, f"{row['lambda_star']:.4f}", bound, *turns)
+    screen.print(table)
+    print_density(tour["density"])
+    print_checks(tour["theory"])
+
+
+def print_density(density: dict) -> None:
+    """Density of states of P_1 as a row of bars."""
+    mass = np.asarray(density["mass"])
+    bars = "".join(" ▁▂▃▄▅▆▇█"[round(8 * share)] for share in np.clip(mass / mass.max(), 0, 1))
+    low, high = density["edges"][0], density["edges"][-1]
+    screen.print(f"density of states of P_1 (kernel polynomial method):  {low:.2f} [cyan]{bars}[/cyan] {high:.2f}\n")
+
+
+def print_checks(checks: list[dict]) -> None:
+    """The paper's claims, one a row."""
+    table = Table(title="The paper's theory on this graph (docs/theory.md explains the errata)", show_lines=True)
+    for heading in ("", "claim", "measured"):
+        table.add_column(heading)
+    for check in checks:
+        applies = not check["note"].startswith("does not apply")
+        verdict = "[green]holds[/green]" if check["holds"] else "[red]FAILS[/red]"
+        verdict = verdict if applies else "[yellow]does not apply[/yellow]"
+        table.add_row(f"{check['name']}\n{verdict}", check["claim"], check["measured"])
+    screen.print(table)
+
+
+def print_comparison(entries: list[dict], metric: str) -> None:
+    """The leaderboard, best first; methods that could not run at the end with the reason."""
+    table = Table(title=f"Test {metric} (%), the same splits for all")
+    for heading in (
+        "method",
+        "mean ± std",
+        "95 % interval",
+        "to the best",
+        "seconds",
+        "parameters",
+        "peak MiB",
+        "tried",
+    ):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for one in entries:
+        table.add_row(*comparison_cells(one))
+    screen.print(table)
+    for one in entries:
+        if one["failed"]:
+            screen.print(f"{one['method']} could not run: {escape(one['failed'])}", highlight=False, soft_wrap=True)
+
+
+def comparison_cells(one: dict) -> list[str]:
+    """One line of the leaderboard."""
+    if one["mean"] is None:
+        return [one["method"], *["-"] * 7]
+    pair = "best" if one["behind"] == 0 else f"{100 * one['behind']:+.2f} ± {100 * one['behind_half']:.2f}"
+    memory = "-" if one["peak_bytes"] is None else f"{one['peak_bytes'] / 2**20:,.0f}"
+    return [
+        one["method"], f"{100 * one['mean']:.2f} ± {100 * one['std']:.2f}",
+        f"{100 * one['low']:.2f} .. {100 * one['high']:.2f}", pair, f"{one['seconds']:.1f}", f"{one['parameters']:,}",
+        memory, str(len(one["tried"])),
+    ]  # fmt: skip
