@@ -297,11 +297,18 @@ def coefficients(made: Recipe, weights: Weights) -> Tensor:
     """The weights over the terms that are really made, [b, K + 1] or [b, h, K + 1]."""
     w = KINDS[made.kind](weights["filter"])
     if made.damping:  # polynomial coefficient decomposition: hop k is damped by k factors that are learned
-        damp = (made.damping * torch.tanh(weights["basis_eta"]))[:, :-1].cumprod(1)
-        w = w * torch.cat([torch.ones_like(damp[:, :1]), damp], 1)[:, None]
+        w = w * damped(made.damping * torch.tanh(weights["basis_eta"]))[:, None]
     if made.basis == "bernstein":  # K + 1 sums of K + 1 terms become one small product with the weights
         w = w @ expansion(made.degree, w.dtype, w.device)
     return w
+
+
+def damped(factors: Tensor) -> Tensor:
+    """1, s_0, s_0 s_1, ... of factors [b, K + 1]; torch's cumprod would ask the device for zeros on its way back."""
+    products = [torch.ones_like(factors[:, 0])]
+    for k in range(factors.shape[1] - 1):
+        products.append(products[-1] * factors[:, k])
+    return torch.stack(products, 1)
 
 
 @cache

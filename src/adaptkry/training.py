@@ -114,6 +114,7 @@ class Training:
         self.dropouts = {name: [getattr(m.made, name) for m in members] for name in DROPOUTS}
         self.on_gpu = self._on_gpu()
         self.recorded: torch.cuda.CUDAGraph | None = None
+        self.can_record = self.on_gpu is not None and not batch  # then every epoch is the same work on the device
         self.state = State(self._fresh(mix))
 
     def _own(self, name: str) -> Tensor:
@@ -167,9 +168,7 @@ class Training:
     def _run(self, look: Callable[["Training"], object]) -> None:
         first = self.state.epoch
         for epoch in range(first, self.epochs):
-            if self.can_record and epoch >= first + WARM:
-                self._play()
-            else:
+            if not (self.can_record and epoch >= first + WARM and self._play()):
                 self._epoch(epoch)
             if (epoch + 1) % LOOK == 0 or epoch + 1 == self.epochs:
                 look(self)
@@ -183,20 +182,19 @@ class Training:
         self._remember(loss, *self._validate())
         self.state.tensors["epoch"].add_(1)
 
-    @property
-    def can_record(self) -> bool:
-        """Whether an epoch is the same work on the device every time."""
-        return self.on_gpu is not None and not self.batch
-
-    def _play(self) -> None:
-        """One epoch from the recording, which is made at the first call."""
+    def _play(self) -> bool:
+        """One epoch from the recording, which is made at the first call; False if it cannot be made."""
         if self.recorded is None:
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()  # what the first epochs used is not used again
-            self.recorded = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.recorded):
-                self._epoch(0)
+            recorded = torch.cuda.CUDAGraph()
+            try:
+                with torch.cuda.graph(recorded):
+                    self._epoch(0)
+            except RuntimeError:  # a stage asks the device for an answer: slower, but right
+                self.can_record = False
+                return False
+            self.recorded = recorded
         self.recorded.replay()
+        return True
 
     def _rows(self, mask: Tensor) -> tuple[Tensor, Tensor, list[int]]:
         """Row numbers, which of them count, and how many; the first two on the device, the last for the host."""
