@@ -261,7 +261,7 @@ def fit(
     training = trainer(graph, layout, inputs, split, members, where, batch, mix)
     keep = keeper(Path(out), describe(members, graph, split, batch), resume, training) if out else lambda _: None
 
-    def watch(now: Training) -> None:
+    def watch(now: Any) -> None:
         keep(now)
         look(now)
 
