@@ -215,9 +215,7 @@ def compare(
     for text in chosen.warnings:
         typer.echo(f"warning: {text}", err=True)
     with timing.progress("methods", len(names), quiet=as_json) as tick:
-        entries = comparison.compare(
-            loaded, names, chosen, device=device, done=lambda _: tick(), **({"epochs": epochs} if epochs else {})
-        )
+        entries = comparison.compare(loaded, names, chosen, {"epochs": epochs}, device=device, done=lambda _: tick())
     written = comparison.save(entries, chosen, folder)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "warnings": chosen.warnings, "methods": entries}))

@@ -18,11 +18,11 @@ def compare(
     graph: Graph,
     methods: Sequence[str],
     split: Split,
+    changes: dict | None = None,
     *,
     device: str = "auto",
     look: Callable[..., object] = lambda _: None,
     done: Callable[[dict], object] = lambda _: None,
-    **changes,
 ) -> list[dict]:
     """One entry a method, best mean first; a method that cannot run here is an entry with a reason.
 
@@ -30,14 +30,14 @@ def compare(
         graph: the graph.
         methods: names; each uses the settings published for this graph, or chooses among `methods.TRIED`.
         split: the splits all of them share.
+        changes: settings that all methods get; None leaves a method's own.
         device: "auto", "cpu", "cuda".
         look: called with the training every few epochs.
         done: called with each entry as soon as it is there.
-        changes: settings that all methods get.
     """
     entries = []
     for method in methods:
-        entries.append(entry(graph, method, split, device, look, changes))
+        entries.append(entry(graph, method, split, device, look, changes or {}))
         done(entries[-1])
     ranked(entries)
     return sorted(entries, key=lambda one: -np.inf if one["mean"] is None else one["mean"], reverse=True)

@@ -89,13 +89,14 @@ class Logistic:
             slopes = [torch.bmm(x.mT, rest.flatten(2)).view(g, d, b, c) + decay * ahead[0], rest.sum(1, keepdim=True)]
             new = [w - rate / 2 * slope for w, rate, slope in zip(ahead, rates, slopes, strict=True)]
             moves = [fresh - old for fresh, old in zip(new, now, strict=True)]
-            against = sum((s * m).sum((1, 3), keepdim=True) for s, m in zip(slopes, moves, strict=True)) > 0
+            along = [(s * m).sum((1, 3), keepdim=True) for s, m in zip(slopes, moves, strict=True)]
+            against = along[0] + along[1] > 0
             following = torch.where(against, 1.0, (1 + (1 + 4 * momentum**2).sqrt()) / 2)
             push = torch.where(against, 0.0, (momentum - 1) / following)
             ahead = [fresh + push * move for fresh, move in zip(new, moves, strict=True)]
             now, momentum = new, following
             if step % LOOK == 0:
-                size = sum(s.square().sum() for s in slopes).sqrt()
+                size = torch.stack([s.square().sum() for s in slopes]).sum().sqrt()
                 start = size if start is None else start
                 tick()
                 if bool(size <= SMALL * start):

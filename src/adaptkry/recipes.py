@@ -140,9 +140,8 @@ def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") ->
         return Inputs(x[None], torch.ones(1), operator)
     parts = []
     for direction in made.directions:
-        for taus in [made.taus] if made.tied else [(tau,) for tau in made.taus]:
-            P = propagation(graph, made, taus if len(taus) > 1 else taus[0], direction).to(device)
-            parts.append(terms_of(P, x, made))
+        for taus in [made.taus] if made.tied and len(made.taus) > 1 else made.taus:
+            parts.append(terms_of(propagation(graph, made, taus, direction).to(device), x, made))
     terms = parts[0] if len(parts) == 1 else torch.cat(parts)
     scale = torch.ones(len(terms), device=device)
     if made.hop_norm:  # every hop at the norm of X; a hop that is zero stays zero

@@ -24,7 +24,7 @@ def alternatives(method: str, graph: str | None, **changes) -> list[Recipe]:
     made = recipe(method, graph, **changes)
     if graph in PUBLISHED.get(method, {}):
         return [made]
-    grid = {name: values for name, values in TRIED.get(method, {}).items() if name not in changes}
+    grid = {name: values for name, values in TRIED.get(method, {}).items() if changes.get(name) is None}
     return [replace(made, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
 
