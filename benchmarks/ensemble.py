@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout
 
-from adaptkry import datasets, results, runs, splits, timing
+from adaptkry import datasets, fitting, results, splits, timing
 from adaptkry.recipes import Recipe, inputs_of, recipe
 from benchmarks import keep_memory
 
@@ -76,13 +76,13 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
     split, kept = splits.class_balanced(graph.y), {}
     basis = inputs_of(graph, made).terms
     jobs = {
-        "batched": lambda: kept.update(batched=[r["test"] for r in runs.fit(graph, made, split, device="cpu").rows]),
+        "batched": lambda: kept.update(batched=[r["test"] for r in fitting.fit(graph, made, split, device="cpu").rows]),
         "basis": lambda: inputs_of(graph, made),
         "loop": lambda: kept.update(loop=loop(made, basis, graph.y, split, epochs)),
     }
     first = splits.Split(split.train[:1], split.validation[:1], split.test[:1])
     loop(made, basis, graph.y, first, 1)  # warm up: an epoch of each, not a whole round of minutes
-    runs.fit(graph, replace(made, epochs=1), split, device="cpu")
+    fitting.fit(graph, replace(made, epochs=1), split, device="cpu")
     with timing.progress(name, len(jobs) * rounds) as tick:
         spent = timing.interleaved(jobs, rounds, tick=tick, warm=False)
     return {

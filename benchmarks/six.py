@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 import torch
 
-from adaptkry import datasets, results, runs, splits, timing
+from adaptkry import datasets, fitting, results, splits, timing
 from adaptkry.recipes import recipe
 
 SIX = ("cora", "citeseer", "pubmed", "actor", "chameleon", "squirrel")
@@ -26,7 +26,7 @@ def measure(name: str, changes: dict, device: torch.device, seeds: int, restarts
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     options = {"seeds": seeds, "restarts": restarts, "device": str(device)}
-    spent = timing.seconds(lambda: kept.append(runs.fit(graph, made, split, **options)), device)
+    spent = timing.seconds(lambda: kept.append(fitting.fit(graph, made, split, **options)), device)
     width, members = 4 * graph.nodes * graph.features.shape[1], len(kept[0].rows)
     memory = {
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--graphs", nargs="+", default=list(SIX))
     parser.add_argument("--out", default="results/adaptkry.jsonl")
     asked = parser.parse_args()
-    device = runs.choose_device(asked.device)
+    device = fitting.choose_device(asked.device)
     jobs = [(name, {}) for name in asked.graphs]
     jobs += [(name, DIRECTED) for name in ("chameleon", "squirrel")] if asked.directed else []
     total = 0.0

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from adaptkry import comparison, datasets, memory, results, runs, splits, timing, tuning
+from adaptkry import comparison, datasets, fitting, memory, results, splits, timing, tuning
 from adaptkry.recipes import recipe
 from benchmarks import keep_memory
 from benchmarks.methods_page import GRAPHS, PUBLISHED, write_page
@@ -27,7 +27,7 @@ def cell(graph, method: str, device: str, quick: bool, scheme: str | None) -> li
     made = tuning.alternatives(method, graph.info.name)
     made = [replace(recipe(method, graph.info.name), epochs=20)] if quick else made
     start = time.perf_counter()
-    with memory.peak(runs.choose_device(device)) as peak:
+    with memory.peak(fitting.choose_device(device)) as peak:
         run, tried = tuning.choose(graph, made, split, device=device)
     spent = time.perf_counter() - start
     extra = {

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from adaptkry import runs, splits
+from adaptkry import fitting, splits
 from adaptkry.bases import krylov
 from adaptkry.datasets.synthetic import csbm
 from adaptkry.method_bases import asgc
@@ -21,7 +21,7 @@ def split():
 
 @pytest.fixture(scope="module")
 def run(split):
-    return runs.fit(GRAPH, MADE, split, device="cpu")
+    return fitting.fit(GRAPH, MADE, split, device="cpu")
 
 
 def test_candidates_solve_their_least_squares_problem():
@@ -56,5 +56,5 @@ def test_the_winner_is_best_on_validation_and_refitted_as_scikit_learn_would(run
 
 def test_member_alone_equals_member_in_company(run, split):
     one = splits.Split(split.train[1:2], split.validation[1:2], split.test[1:2])
-    alone = runs.fit(GRAPH, MADE, one, device="cpu")
+    alone = fitting.fit(GRAPH, MADE, one, device="cpu")
     torch.testing.assert_close(alone.each_probability(GRAPH)[0], run.each_probability(GRAPH)[1], rtol=0, atol=2e-3)

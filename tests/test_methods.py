@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, ARMAConv, ChebConv, GCNConv, SGConv
 from torch_geometric.transforms import SIGN
 
-from adaptkry import models, runs, splits
+from adaptkry import fitting, models, runs, splits
 from adaptkry.bases import stack
 from adaptkry.datasets.synthetic import csbm
 from adaptkry.filters import STARTS
@@ -321,7 +321,7 @@ def test_coupled_members_alone_equal_members_in_company(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_the_built_in_graph_saves_and_predicts(method, tmp_path):
     graph = csbm(nodes=200, phi=0.8, information=1.5, seed=0)
-    run = runs.fit(graph, recipe(method, epochs=150, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
+    run = fitting.fit(graph, recipe(method, epochs=150, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
     assert np.mean([row["test"] for row in run.rows]) > 0.8
     back = runs.load_run(run.save(tmp_path))
     assert torch.equal(back.probabilities(graph), run.probabilities(graph))

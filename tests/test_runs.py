@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from adaptkry import runs, splits
+from adaptkry import fitting, pictures, runs, splits
 from adaptkry.bases import krylov, stack
 from adaptkry.datasets.synthetic import csbm
 from adaptkry.graph import Graph
@@ -28,7 +28,7 @@ def split():
 
 @pytest.fixture(scope="module")
 def run(split):
-    return runs.fit(GRAPH, QUICK, split, device="cpu")
+    return fitting.fit(GRAPH, QUICK, split, device="cpu")
 
 
 def test_a_fit_beats_chance_and_its_rows_say_where_they_came_from(run):
@@ -76,13 +76,13 @@ def test_predictions_for_a_graph_with_new_nodes(run):
 )
 def test_every_variation_trains_predicts_and_draws(changes, split, tmp_path):
     made = recipe(**{"hidden": 8, "epochs": 5, **changes})
-    found = runs.fit(GRAPH, made, split, device="cpu")
+    found = fitting.fit(GRAPH, made, split, device="cpu")
     assert found.probabilities(GRAPH).shape == (200, 2)
-    assert runs.picture(found, GRAPH, tmp_path, split).stat().st_size > 10_000
+    assert pictures.picture(found, GRAPH, tmp_path, split).stat().st_size > 10_000
 
 
 def test_the_fixed_low_pass_filter_never_moves(split):
-    found = runs.fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
+    found = fitting.fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
     torch.testing.assert_close(found.weights["filter"], torch.ones(3, 1))
     wanted = stack(krylov(Propagation(GRAPH, 0.3), GRAPH.x, 6))[:, 6]
     torch.testing.assert_close(inputs_of(GRAPH, recipe("lowpass")).terms[0], wanted)
@@ -90,25 +90,25 @@ def test_the_fixed_low_pass_filter_never_moves(split):
 
 def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):
     pair = [QUICK, replace(QUICK, mlp_lr=0.05)]
-    found = runs.fit(GRAPH, pair, split, device="cpu")
-    alone = runs.fit(GRAPH, pair[1], split, device="cpu")
+    found = fitting.fit(GRAPH, pair, split, device="cpu")
+    alone = fitting.fit(GRAPH, pair[1], split, device="cpu")
     assert len(found.rows) == 6
     assert [row["test"] for row in found.rows[3:]] == [row["test"] for row in alone.rows]
     with pytest.raises(ValueError, match="agree in degree"):
-        runs.fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
+        fitting.fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
 
 
 def test_members_with_other_taus_share_a_batch_and_train_as_they_would_alone(split):
     trio = [replace(QUICK, taus=taus) for taus in ((0.5, 1.0), (0.8,), (0.5, 0.8, 1.2))]
-    found = runs.fit(GRAPH, trio, split, device="cpu")
+    found = fitting.fit(GRAPH, trio, split, device="cpu")
     for i, one in enumerate(trio):
-        alone = runs.fit(GRAPH, one, split, device="cpu")
+        alone = fitting.fit(GRAPH, one, split, device="cpu")
         np.testing.assert_allclose(found.curves["loss"][:5, 3 * i : 3 * i + 3], alone.curves["loss"][:5], rtol=1e-3)
     torch.testing.assert_close(found.weights["mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
 
 
 def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
-    found = runs.fit(GRAPH, QUICK, split, device="cpu", restarts=4)
+    found = fitting.fit(GRAPH, QUICK, split, device="cpu", restarts=4)
     assert len(found.rows) == 12
     assert len(found.chosen) == 3
     for i in found.chosen:
@@ -133,14 +133,14 @@ def test_a_graph_that_does_not_fit_the_run_is_refused(run, graph, message):
 
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="at least 2 classes"):
-        runs.fit(Graph([[0], [1]], torch.ones(4, 3), [0, 0, 0, 0]), QUICK)
+        fitting.fit(Graph([[0], [1]], torch.ones(4, 3), [0, 0, 0, 0]), QUICK)
 
 
 def test_no_gpu_where_one_was_asked_for_is_an_error(split):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match="no CUDA device"):
-        runs.fit(GRAPH, QUICK, split, device="cuda")
+        fitting.fit(GRAPH, QUICK, split, device="cuda")
 
 
 def test_damaged_and_foreign_run_folders_are_refused(run, tmp_path):
@@ -159,22 +159,22 @@ def test_damaged_and_foreign_run_folders_are_refused(run, tmp_path):
 
 def test_a_checkpoint_of_other_settings_is_refused(split, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        runs.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
+        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
     assert (tmp_path / "checkpoint.safetensors").exists()
     with pytest.raises(ValueError, match="other settings"):
-        runs.fit(GRAPH, replace(QUICK, mlp_lr=0.3), split, device="cpu", out=tmp_path, resume=True)
+        fitting.fit(GRAPH, replace(QUICK, mlp_lr=0.3), split, device="cpu", out=tmp_path, resume=True)
 
 
 def test_a_checkpoint_of_other_splits_and_a_damaged_one_are_refused(split, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        runs.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
+        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
     other = splits.uniform(GRAPH.y, count=3)
     with pytest.raises(ValueError, match="other splits"):
-        runs.fit(GRAPH, QUICK, other, device="cpu", out=tmp_path, resume=True)
+        fitting.fit(GRAPH, QUICK, other, device="cpu", out=tmp_path, resume=True)
     path = tmp_path / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="damaged"):
-        runs.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, resume=True)
+        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, resume=True)
 
 
 def interrupt(_):
@@ -184,13 +184,13 @@ def interrupt(_):
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from adaptkry import runs, splits
+from adaptkry import fitting, splits
 from adaptkry.datasets.synthetic import csbm
 from adaptkry.recipes import recipe
 graph = csbm(nodes=200, phi=-0.7, seed=0)
 made = recipe("adaptkry", degree=3, hidden=16, epochs=200, patience=400, filter_dropout=0.2)
 slow = lambda now: (print(now.state.epoch, flush=True), time.sleep(float(sys.argv[2])))
-runs.fit(graph, made, splits.stratified(graph.y, count=3), device="cpu", out=sys.argv[1], resume=True, look=slow)
+fitting.fit(graph, made, splits.stratified(graph.y, count=3), device="cpu", out=sys.argv[1], resume=True, look=slow)
 """
 
 

@@ -23,6 +23,7 @@ from adaptkry.datasets.synthetic import csbm as csbm
 from adaptkry.datasets.synthetic import directed_csbm as directed_csbm
 from adaptkry.filters import Filter as Filter
 from adaptkry.filters import fit_response as fit_response
+from adaptkry.fitting import fit as fit
 from adaptkry.graph import Graph as Graph
 from adaptkry.homophily import homophily as homophily
 from adaptkry.operators import Diagonal as Diagonal
@@ -31,7 +32,6 @@ from adaptkry.operators import Propagation as Propagation
 from adaptkry.recipes import Recipe as Recipe
 from adaptkry.recipes import recipe as recipe
 from adaptkry.runs import Run as Run
-from adaptkry.runs import fit as fit
 from adaptkry.runs import load_run as load_run
 from adaptkry.spectrum import angles as angles
 from adaptkry.spectrum import density_of_states as density_of_states

@@ -12,7 +12,20 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from adaptkry import comparison, datasets, demo, inspection, predictions, runs, screens, settings, splits, timing
+from adaptkry import (
+    comparison,
+    datasets,
+    demo,
+    fitting,
+    inspection,
+    pictures,
+    predictions,
+    runs,
+    screens,
+    settings,
+    splits,
+    timing,
+)
 from adaptkry.about import VERSION
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
@@ -138,7 +151,7 @@ def fit(
 ) -> None:
     """Train a method on many splits as one batch, test it, and write a run folder with a picture."""
     if out:
-        runs.usable_folder(out)
+        fitting.usable_folder(out)
     loaded = load(graph, data_root)
     name = loaded.info.name
     options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
@@ -153,10 +166,10 @@ def fit(
         for text in chosen.warnings:
             typer.echo(f"warning: {text}", err=True)
     with stoppable(folder), timing.live(made.epochs, quiet=as_json) as look:
-        run = runs.fit(
+        run = fitting.fit(
             loaded, made, chosen, restarts=restarts, batch=batch, device=device, out=folder, resume=resume, look=look
         )
-    picture = runs.picture(run, loaded, folder, chosen)
+    picture = pictures.picture(run, loaded, folder, chosen)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "rows": run.rows}))
     else:
@@ -211,7 +224,7 @@ def compare(
     names = list(METHODS) if methods == "all" else [pick_method(name.strip()) for name in methods.split(",")]
     loaded = load(graph, data_root)
     chosen = splits.make(loaded, split, count)
-    folder = runs.usable_folder(out or Path("runs") / f"{Path(loaded.info.name).name}-comparison")
+    folder = fitting.usable_folder(out or Path("runs") / f"{Path(loaded.info.name).name}-comparison")
     for text in chosen.warnings:
         typer.echo(f"warning: {text}", err=True)
     with timing.progress("methods", len(names), quiet=as_json) as tick:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from adaptkry import memory, runs, storage, tuning
+from adaptkry import fitting, memory, storage, tuning
 from adaptkry.graph import Graph
 from adaptkry.runs import Run
 from adaptkry.splits import Split
@@ -46,7 +46,7 @@ def compare(
 def entry(graph: Graph, method: str, split: Split, device: str, look, changes: dict) -> dict:
     """Train one method, or say why it cannot be."""
     made = tuning.alternatives(method, graph.info.name, **changes)
-    where = runs.choose_device(device)
+    where = fitting.choose_device(device)
     start = time.perf_counter()
     try:
         with memory.peak(where) as peak:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry import runs, spectrum, splits, theory
+from adaptkry import fitting, pictures, spectrum, splits, theory
 from adaptkry.bases import krylov, orthonormal
 from adaptkry.datasets.synthetic import csbm
 from adaptkry.graph import Graph
@@ -75,8 +75,8 @@ def contest(folder: Path, tick: Callable[[], object] = lambda: None) -> list[dic
             own = {"taus": (0.5, 1.0, 1.5), "degree": 6} if method == "adaptkry" else {}
             made = recipe(method, hidden=32, epochs=150, patience=60, **own)
             out = folder / f"{kind}-{method}"
-            run = runs.fit(graph, made, split, device="cpu", out=out)
-            picture = runs.picture(run, graph, out, split)
+            run = fitting.fit(graph, made, split, device="cpu", out=out)
+            picture = pictures.picture(run, graph, out, split)
             scores = np.array([row["test"] for row in run.rows])
             figures = {"mean": float(scores.mean()), "std": float(scores.std(ddof=1))}
             files = {"folder": str(out), "picture": str(picture)}

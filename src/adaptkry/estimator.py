@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from adaptkry import splits
+from adaptkry.fitting import fit
 from adaptkry.graph import Graph
 from adaptkry.recipes import recipe
-from adaptkry.runs import fit
 
 
 class AdaptKryClassifier(ClassifierMixin, BaseEstimator):

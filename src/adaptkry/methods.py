@@ -1,6 +1,6 @@
 """The table of methods: what each is made of, and the settings published for each graph. Data, no code.
 
-Stages are explained in `stages.py`, fields in `recipes.Recipe`. `docs/add-a-method.md` adds one as an example.
+Stages are explained in `stages/`, fields in `recipes.Recipe`. `docs/add-a-method.md` adds one as an example.
 Sources of the settings: each method's own public program, as far as it has any for these splits; where there are
 none, `TRIED` lists what is tried, and validation nodes choose.
 """

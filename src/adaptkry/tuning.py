@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from adaptkry import runs
+from adaptkry import fitting
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
 from adaptkry.methods import METHODS, PUBLISHED, TRIED
@@ -47,7 +47,7 @@ def choose(
     """The run of the recipe that is best on validation, and a row for every recipe that was tried."""
     best, tried = None, []
     for batch in batches(made):
-        run = runs.fit(graph, batch, split, device=device, look=look)
+        run = fitting.fit(graph, batch, split, device=device, look=look)
         for start in range(0, len(run.rows), len(split)):
             own = run.only(range(start, start + len(split)))
             mean = validation(own)

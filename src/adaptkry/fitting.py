@@ -1,0 +1,226 @@
+"""Fit: from a graph and a recipe to a run, every split as one batch, with checkpoints on the way."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from adaptkry import checks, metrics, results, splits
+from adaptkry.graph import Graph
+from adaptkry.logistic import Logistic
+from adaptkry.recipes import OWN, Inputs, Recipe, inputs_of, recipe
+from adaptkry.runs import Run
+from adaptkry.splits import Split
+from adaptkry.stages import Layout
+from adaptkry.storage import write
+from adaptkry.training import Member, State, Training
+
+
+def fit(
+    graph: Graph,
+    made: Recipe | Sequence[Recipe] | str = "adaptkry",
+    split: Split | str | None = None,
+    *,
+    count: int = 10,
+    seeds: int = 1,
+    restarts: int = 1,
+    device: str = "auto",
+    batch: int | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    look: Callable[[Training], object] = lambda _: None,
+    **changes,
+) -> Run:
+    """Train a method on many splits as one batch.
+
+    Args:
+        graph: the graph, with features and labels.
+        made: a recipe, a list of recipes that share basis and layers, or a method's name (then `changes` apply).
+        split: a `Split`, a scheme's name, or None for class_balanced.
+        count: number of splits, where a scheme makes them.
+        seeds: trainings a split, all of them reported.
+        restarts: trainings for each of those, of which the one that is best on validation is kept.
+        device: "auto", "cpu", "cuda".
+        batch: nodes a step where the basis does not fit on the device.
+        out: run folder; checkpoints go there on the way.
+        resume: go on from the checkpoint in `out`.
+        look: called with the training every few epochs.
+        changes: settings that differ from the recipe's.
+    """
+    if out:
+        usable_folder(Path(out))
+    name = graph.info.name
+    recipes = [recipe(made, name, **changes)] if isinstance(made, str) else [made] if isinstance(made, Recipe) else made
+    if not isinstance(made, str) and changes:
+        recipes = [replace(one, **changes) for one in recipes]
+    shape, mix = common_shape(recipes)
+    checks.classes(graph.y, graph.info.class_names)
+    split = split if isinstance(split, Split) else splits.make(graph, split or "class_balanced", count)
+    where = choose_device(device)
+    members = members_of(recipes, split, seeds * restarts)
+    inputs = inputs_of(graph, shape, "cpu" if batch else where)
+    layout = Layout(shape, len(inputs.terms), inputs.terms.shape[2], graph.classes)
+    training = trainer(graph, layout, inputs, split, members, where, batch, mix)
+    keep = keeper(Path(out), describe(members, graph, split, batch), resume, training) if out else lambda _: None
+
+    def watch(now: Any) -> None:
+        keep(now)
+        look(now)
+
+    training.run(watch)
+    run = finish(training, graph, split, where)
+    mark_chosen(run, restarts, len(split))
+    run.about["hop_scale"] = inputs.scale.tolist()
+    if out:
+        run.save(out)
+    return run
+
+
+def members_of(made: Sequence[Recipe], split: Split, seeds: int) -> list[Member]:
+    """Every recipe on every split with every seed."""
+    return [Member(s, 1000 * seed + s, one) for one in made for seed in range(seeds) for s in range(len(split))]
+
+
+def common_shape(made: Sequence[Recipe]) -> tuple[Recipe, Tensor | None]:
+    """What all recipes share: the first one, or an error that names what they do not share.
+
+    Tied taus may differ: the basis then has every tau that any of them wants, and how much of each tau a recipe wants
+    comes second, [recipes, taus].
+    """
+    first = made[0]
+    mixes = first.tied and first.stages[0] == "combine" and first.combine == "sum" and len(first.directions) == 1
+    own = OWN | ({"taus"} if mixes else set())
+    for other in made[1:]:
+        for f in fields(Recipe):
+            if f.name not in own and getattr(other, f.name) != getattr(first, f.name):
+                raise ValueError(
+                    f"recipes trained together must agree in {f.name}, but {getattr(first, f.name)!r} and "
+                    f"{getattr(other, f.name)!r} came. Call fit once for each."
+                )
+    if len({one.taus for one in made}) == 1:
+        return first, None
+    taus = sorted({tau for one in made for tau in one.taus})
+    mix = torch.tensor([[one.taus.count(tau) / len(one.taus) for tau in taus] for one in made])
+    return replace(first, taus=tuple(taus), tied=False), mix
+
+
+def trainer(
+    graph: Graph, layout: Layout, inputs: Inputs, split: Split, members: list[Member], device: torch.device,
+    batch: int | None, mix: Tensor | None,
+) -> Training | Logistic:  # fmt: skip
+    """What trains these members."""
+    common = (layout, inputs.terms, graph.y, {"train": split.train, "validation": split.validation}, members)
+    if layout.made.optimiser == "logistic":
+        return Logistic(*common, metric=graph.info.metric, device=device)
+    each = None if mix is None else mix.repeat_interleave(len(members) // len(mix), 0)
+    return Training(
+        *common, operator=inputs.operator, metric=graph.info.metric, device=device, batch=batch, mix=each
+    )  # fmt: skip
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is a GPU where there is one; a GPU that is not there is an error."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(
+            f"device {name!r} was asked for, but torch sees no CUDA device here. Use the device cpu or auto."
+        )
+    return torch.device(name)
+
+
+def usable_folder(folder: Path) -> Path:
+    """Make the run folder, or say why it cannot be: before hours of training, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"--out must be a folder that can be written to, but {folder} is not ({error.strerror})."
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise OSError(f"--out must be a folder that can be written to, but {folder} is read-only. Choose another.")
+    return folder
+
+
+def mark_chosen(run: Run, restarts: int, splits: int) -> None:
+    """Of the restarts of one split, the first that is best on validation counts; validation nodes alone decide."""
+    for start in range(0, len(run.rows), restarts * splits):
+        for s in range(splits):
+            group = run.rows[start + s : start + restarts * splits : splits]
+            scores = [-1.0 if row["validation"] is None else row["validation"] for row in group]
+            for i, row in enumerate(group):
+                row["chosen"] = i == scores.index(max(scores))
+
+
+def describe(members: list[Member], graph: Graph, split: Split, batch: int | None) -> str:
+    """What a checkpoint belongs to, as text that must match on resuming: settings, and digests of graph and splits."""
+    parts = [graph.indptr, graph.indices, graph.weights, graph.y, graph.x, split.train, split.validation, split.test]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(b"none" if part is None else part.contiguous().numpy().tobytes())
+    key = {"members": [asdict(m) for m in members], "batch": batch, "graph and splits": digest.hexdigest()}
+    return json.dumps(key, sort_keys=True)
+
+
+def keeper(folder: Path, key: str, resume: bool, training: Training | Logistic) -> Callable[[Any], object]:
+    """Restore the checkpoint if asked, and return what writes the next ones."""
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file, save
+
+    path = folder / "checkpoint.safetensors"
+    if resume and path.exists():
+        try:
+            with safe_open(path, "pt") as file:
+                found = (file.metadata() or {}).get("key")
+        except SafetensorError as error:
+            raise ValueError(f"{path} is damaged ({error}). Leave --resume out to train from the start.") from None
+        if found != key:
+            raise ValueError(
+                f"{path} belongs to other settings, other splits or another graph: use another --out, or no --resume"
+            )
+        training.restore(load_file(path))
+
+    def checkpoint(now: Training) -> None:
+        tensors = {k: t.contiguous() for k, t in (now.state.tensors | now.dice_states()).items()}
+        write(path, save(tensors, {"key": key}))
+
+    return checkpoint
+
+
+def finish(training: Training | Logistic, graph: Graph, split: Split, device: torch.device) -> Run:
+    """Test once with the kept weights, and gather everything."""
+    logits = training.logits()
+    chosen = torch.tensor([m.split for m in training.members])
+    everyone = graph.y.expand(len(chosen), -1)
+    score = metrics.pick_metric(graph.info.metric)
+    test = score(logits, everyone, split.test[chosen])
+    state: State = training.state
+    failed, epoch, best = (state.tensors[k].tolist() for k in ("failed_epoch", "best_epoch", "best_score"))
+    origin = results.provenance(device)
+    rows = []
+    for i, member in enumerate(training.members):
+        lost = epoch[i] < 0
+        rows.append(
+            {
+                "graph": graph.info.name, "config": asdict(member.made), "split": member.split, "scheme": split.scheme,
+                "split_seed": split.seeds[member.split] if member.split < len(split.seeds) else None,
+                "seed": member.seed, "metric": graph.info.metric, "test": None if lost else float(test[i]),
+                "validation": None if lost else best[i], "epoch": epoch[i],
+                "failed": f"loss was not finite in epoch {failed[i]}" if failed[i] >= 0 else None, **origin,
+            }
+        )  # fmt: skip
+    done = state.epoch
+    curves = {name: curve[:done].cpu().numpy() for name, curve in state.group("curve").items()}
+    weights = {name: w.cpu().float() for name, w in state.group("best").items()}
+    names = graph.info.class_names
+    about = {
+        "graph": graph.info.name, "metric": graph.info.metric, "scheme": split.scheme, "warnings": list(split.warnings),
+        "class_names": None if names is None else list(names), "nodes": graph.nodes, "entries": graph.entries, **origin,
+    }  # fmt: skip
+    return Run(training.members, training.layout, weights, curves, rows, about)

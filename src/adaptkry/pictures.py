@@ -1,0 +1,66 @@
+"""What a run learned, as numbers to draw: the learned filter over the density of states, and the picture of a run."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from adaptkry import plots, spectrum
+from adaptkry.bases import BASES, recurrence, replay, stack
+from adaptkry.graph import Graph
+from adaptkry.operators import Diagonal, Propagation
+from adaptkry.recipes import features_of, propagation
+from adaptkry.runs import Run
+from adaptkry.splits import Split
+from adaptkry.stages import coefficients
+
+# These bases are other polynomials for every signal or every channel: no one curve stands for them.
+NO_RESPONSE = ("optbasis", "favard", "unifilter", "gaussian", "asgc")
+
+
+def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
+    """The learned filter g of each member at operator eigenvalues `grid` [m], of the first direction: [m, b].
+
+    Several tied taus share the weights of one polynomial, which is what is drawn, as in the paper. An orthonormal
+    basis has polynomials of its own for every column; the mean over columns is drawn.
+    """
+    made = run.recipes[0]
+    if "filter" not in run.weights or made.degree == 0 or made.basis in NO_RESPONSE:
+        return None
+    grid, ones = grid.double(), torch.ones(len(grid), 1, dtype=torch.float64)
+    if made.terms == "last":
+        return grid[:, None] ** made.degree * run.weights["filter"].T.double()
+    w = coefficients(made, {name: weight.double() for name, weight in run.weights.items()})  # [b, K + 1] or [b, h, ...]
+    w = w * torch.tensor(run.about["hop_scale"]) if len(run.about["hop_scale"]) == w.shape[-1] else w
+    w = w.reshape(len(w), -1, w.shape[-1]).mean(1)[:, : made.degree + 1].T  # [K + 1, b]
+    if made.basis != "orthonormal":
+        make = BASES["chebyshev" if made.basis == "bernstein" else made.basis]
+        return stack(list(make(Diagonal(grid), ones, made.degree, **dict(made.basis_options))))[:, :, 0] @ w
+    P = propagation(graph, made, made.taus[0], made.directions[0])
+    x = features_of(graph, made)[:, :64].double()
+    found = replay(Diagonal(grid), ones.expand(-1, x.shape[1]), made.degree, recurrence=recurrence(P, x, made.degree))
+    return stack(list(found)).mean(2) @ w
+
+
+def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:
+    """Draw what the run learned into the run folder."""
+    made = run.recipes[0]
+    P = Propagation(graph, made.taus[0])
+    density = spectrum.density_of_states(P, moments=200, probes=16)
+    grid = torch.linspace(float(density.edges[0]), float(density.edges[-1]), 201)
+    responses = learned_response(run, graph, grid)
+    c = run.layout.classes
+    guess = run.each_probability(graph).argmax(-1)[run.chosen]  # each member is asked about its own test nodes only
+    test = split.test[torch.tensor([run.members[i].split for i in run.chosen])]
+    pairs = (graph.y.expand_as(guess) * c + guess)[test]
+    confusion = torch.bincount(pairs, minlength=c * c).reshape(c, c).numpy()
+    return plots.run_picture(
+        Path(folder) / "picture.png",
+        title=run.summary().splitlines()[-1],
+        grid=grid.numpy(),
+        responses=None if responses is None else responses.numpy(),
+        density=density,
+        curves=run.curves,
+        confusion=confusion,
+        names=run.about["class_names"] or range(c),
+    )
