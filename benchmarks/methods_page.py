@@ -29,7 +29,20 @@ TABLE = {
 }
 PUBLISHED = {method: dict(zip(GRAPHS, row, strict=True)) for method, row in TABLE.items()}
 NEAR = 1.0  # points below the published figure that still count as reached
-REASONS: dict[tuple[str, str], str] = {}
+OTHER = Path("results/table2-other-splits.jsonl")  # the same cells on the other seeds' splits
+COPY = (
+    "The published runs used a pickled copy of the graph that cannot be read any more; on this graph every method of "
+    "that family comes out lower here, by about the same amount, while on the citation graphs, whose copies are the "
+    "same, they agree."
+)
+REASONS: dict[tuple[str, str], str] = {
+    ("gprgnn", "chameleon"): COPY,
+    ("evennet", "chameleon"): COPY,
+    ("evennet", "actor"): COPY + " Where the published EvenNet figures come from is not known.",
+    ("jacobiconv", "actor"): "Its own ten splits come from another generator that draws on a CUDA device. " + COPY,
+    ("jacobiconv", "chameleon"): "Its own ten splits come from another generator that draws on a CUDA device. " + COPY,
+    ("optbasis", "cora"): "No settings were ever published for this graph; what validation chose among ours is worse.",
+}
 
 HEAD = """# Every baseline, published against ours
 
@@ -69,20 +82,27 @@ def page(rows: list[dict]) -> str:
             mean, target = float(np.nanmean(scores)), PUBLISHED[method][graph]
             good = mean >= target - NEAR
             reached += good
-            below += [] if good else [(method, graph, mean, target)]
+            below += [] if good else [(method, graph, scores, target)]
             texts.append(f"{mean:.2f} ± {np.nanstd(scores, ddof=1):.2f} ({mean - target:+.2f})")
         lines.append(f"| {method} | " + " | ".join(texts) + " |")
     whole = len(PUBLISHED) * len(GRAPHS)
     lines += ["", f"In brackets: ours minus published. **{reached} of {whole} cells** are within {NEAR} point of the "]
     lines += ["published figure or above it.", ""]
-    lines += [explained(*cell) for cell in below]
+    others = results.read(OTHER) if OTHER.exists() else []
+    lines += [explained(*cell, others) for cell in below]
     return "\n".join([*lines, "", *costs(found), ""])
 
 
-def explained(method: str, graph: str, mean: float, target: float) -> str:
-    """One line for a cell that falls short."""
-    reason = REASONS.get((method, graph), "unexplained so far.")
-    return f"- **{method} on {graph}**: {mean:.2f} against {target:.2f}: {reason}"
+def explained(method: str, graph: str, scores: np.ndarray, target: float, others: list[dict]) -> str:
+    """One line for a cell that falls short: ours with its interval, ours on other splits, the reason."""
+    half = comparison.interval(scores[~np.isnan(scores)])
+    inside = "inside" if abs(scores.mean() - target) <= half else "outside"
+    facts = f"{scores.mean():.2f} ± {half:.2f} (95 % interval) against {target:.2f}, which lies {inside}"
+    for scheme in ("class_balanced", "class_balanced_bernnet"):
+        own = [row for row in others if (row["method"], row["graph"], row["scheme"]) == (method, graph, scheme)]
+        if own:
+            facts += f"; on the {scheme} splits {100 * comparison.test_scores(own).mean():.2f}"
+    return f"- **{method} on {graph}**: {facts}. {REASONS.get((method, graph), 'Unexplained so far.')}"
 
 
 def costs(found: dict[tuple[str, str], list[dict]]) -> list[str]:

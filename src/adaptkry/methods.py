@@ -38,7 +38,7 @@ METHODS: dict[str, Settings] = {
         mlp_lr=0.2, mlp_decay=1e-5, mlp_dropout=0.0, patience=100,
     ),
     "sign": USUAL | dict(
-        stages=("each_hop:hidden", "relu", "drop", "linear:classes"), hidden=128, mlp_decay=0.0, patience=100,
+        degree=3, stages=("each_hop:hidden", "relu", "drop", "linear:classes"), hidden=128, mlp_decay=0.0, patience=100,
     ),
     "chebnet": USUAL | BY_LOSS | dict(
         basis="chebyshev", basis_options=(("sign", -1.0),), degree=1, hidden=32,
