@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import real
 
+import real
 from adaptkry import results
 
 ROOT = Path(__file__).parents[1]
