@@ -81,6 +81,7 @@ def test_json_is_for_scripts(home):
     ("words", "message"),
     [
         (["fit", "corra"], "Did you mean 'cora'"),
+        (["compare", "csbm", "--methods", "adaptcry"], "Did you mean 'adaptkry'"),
         (["fit", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
         (["fit", "csbm", "--tau", "-1"], "tau must be finite and above 0"),
         (["fit", "csbm", "--degree", "-1"], "degree must be 0 or more"),
@@ -170,3 +171,12 @@ def test_the_tour_shows_the_theory(home):
     found = json.loads(run("tour", "--nodes", 60, "--json", cwd=home).stdout)
     assert all(check["holds"] for check in found["theory"])
     assert [row["tau"] for row in found["taus"]] == [0.5, 0.8, 1.0, 1.5]
+
+
+def test_compare_ranks_methods_and_names_its_file(home):
+    words = ["compare", "csbm", "--methods", "mlp, adaptkry", "--splits", "2", "--split", "stratified"]
+    found = run(*words, "--epochs", "20", "--out", "both", cwd=home)
+    assert "comparison.json" in found.stdout
+    assert found.stdout.index("adaptkry") < found.stdout.index("mlp")
+    page = json.loads((home / "both" / "comparison.json").read_text())
+    assert [one["method"] for one in page["methods"]] == ["adaptkry", "mlp"]

@@ -1,0 +1,86 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from adaptkry import comparison, memory, splits, tuning
+from adaptkry.datasets.synthetic import csbm
+from adaptkry.methods import TRIED
+from adaptkry.recipes import OWN, recipe
+
+GRAPH = csbm(nodes=150, phi=-0.4, information=0.5, seed=0)
+SPLIT = splits.stratified(GRAPH.y, count=4)
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return comparison.compare(GRAPH, ["mlp", "adaptkry", "gcn"], SPLIT, {"epochs": 30}, device="cpu")
+
+
+def test_entries_are_ranked_and_say_what_they_cost(entries):
+    means = [one["mean"] for one in entries]
+    assert means == sorted(means, reverse=True)
+    for one in entries:
+        assert one["seconds"] > 0
+        assert one["parameters"] > 0
+        assert len(one["rows"]) == 4
+    gcn = next(one for one in entries if one["method"] == "gcn")
+    assert len(gcn["tried"]) == 6  # no settings are published for this graph
+    assert max(gcn["tried"], key=lambda row: row["validation"])["config"] == gcn["rows"][0]["config"]
+
+
+def test_intervals_are_students_and_differences_are_paired(entries):
+    best, other = entries[0], entries[-1]
+    scores = comparison.test_scores(best["rows"])
+    low, high = stats.t.interval(0.95, 3, scores.mean(), scores.std(ddof=1) / 2)
+    assert (best["low"], best["high"]) == pytest.approx((low, high))
+    pairs = comparison.test_scores(other["rows"]) - scores
+    assert best["behind"] == 0
+    assert other["behind"] == pytest.approx(pairs.mean())
+    assert other["behind_half"] == pytest.approx(stats.t.ppf(0.975, 3) * pairs.std(ddof=1) / 2)
+
+
+def test_a_method_that_cannot_run_leaves_a_gap_and_the_others_go_on(monkeypatch, tmp_path):
+    def refuse(*_, **__):
+        raise MemoryError("the dense solve does not fit")
+
+    real = tuning.choose
+    monkeypatch.setattr(
+        tuning, "choose", lambda g, made, *a, **k: (refuse if made[0].method == "asgc" else real)(g, made, *a, **k)
+    )
+    found = comparison.compare(GRAPH, ["asgc", "mlp"], SPLIT, {"epochs": 5}, device="cpu")
+    assert [one["method"] for one in found] == ["mlp", "asgc"]
+    assert found[1]["failed"] == "the dense solve does not fit"
+    page = json.loads(comparison.save(found, SPLIT, tmp_path).read_text())
+    assert page["methods"][1]["mean"] is None
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 4
+
+
+def test_published_settings_are_not_tuned_and_others_are():
+    assert tuning.alternatives("bernnet", "cora") == [recipe("bernnet", "cora")]
+    tried = tuning.alternatives("gcn", "cora")
+    assert {(one.mlp_lr, one.mlp_decay) for one in tried} == {(a, b) for a in (0.002, 0.01, 0.05) for b in (0.0, 5e-4)}
+    assert len(tuning.alternatives("gcn", "cora", mlp_lr=0.3)) == 2
+
+
+@pytest.mark.parametrize("method", TRIED)
+def test_recipes_of_one_batch_differ_in_their_own_settings_only(method):
+    made = tuning.alternatives(method, None)
+    groups = tuning.batches(made)
+    assert sorted(map(repr, made)) == sorted(repr(one) for group in groups for one in group)
+    for group in groups:
+        plain = {replace(one, **{name: getattr(group[0], name) for name in OWN}) for one in group}
+        assert plain == {group[0]}
+
+
+def test_peak_memory_sees_what_was_held_and_let_go():
+    with memory.peak() as quiet:
+        pass
+    if quiet.bytes is None:
+        pytest.skip("this system does not tell")
+    with memory.peak() as loud:
+        np.ones(2**25).sum()  # 256 MiB
+    assert loud.bytes is not None
+    assert 200 * 2**20 < loud.bytes - quiet.bytes < 400 * 2**20
