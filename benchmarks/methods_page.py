@@ -89,7 +89,7 @@ def page(rows: list[dict]) -> str:
     lines += ["", f"In brackets: ours minus published. **{reached} of {whole} cells** are within {NEAR} point of the "]
     lines += ["published figure or above it.", ""]
     others = results.read(OTHER) if OTHER.exists() else []
-    lines += [explained(*cell, others) for cell in below]
+    lines += [explained(method, graph, scores, target, others) for method, graph, scores, target in below]
     return "\n".join([*lines, "", *costs(found), ""])
 
 
