@@ -107,6 +107,24 @@ def test_members_with_other_taus_share_a_batch_and_train_as_they_would_alone(spl
     torch.testing.assert_close(found.weights["mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
 
 
+def test_mini_batches_come_by_themselves_where_the_basis_does_not_fit(split, monkeypatch):
+    made = replace(QUICK, epochs=5)
+    device, node = torch.device("cpu"), 4 * 16 * (4 + 3 * 3)  # features x (hops + three activations of three members)
+    assert fitting.batch_that_fits(GRAPH, made, 3, device) is None
+    monkeypatch.setattr(fitting, "free_bytes", lambda _: 100 * node)
+    assert fitting.batch_that_fits(GRAPH, made, 3, device) == 45
+    assert fitting.batch_that_fits(GRAPH, recipe("bernnet"), 3, device) is None
+    whole = fitting.fit(GRAPH, made, split, device="cpu", batch=45)
+    small = fitting.fit(GRAPH, made, split, device="cpu")
+    assert [row["test"] for row in small.rows] == [row["test"] for row in whole.rows]
+
+
+def test_signals_are_counted_before_they_are_made():
+    for changes in ({}, {"tied": False}, {"directions": ("out", "in")}, {"degree": 0}, {"method": "gcn"}):
+        made = recipe(**{"taus": (0.5, 1.0), "degree": 3, **changes})
+        assert made.signals == len(inputs_of(GRAPH, made).terms)
+
+
 def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
     found = fitting.fit(GRAPH, QUICK, split, device="cpu", restarts=4)
     assert len(found.rows) == 12

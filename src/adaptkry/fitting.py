@@ -47,7 +47,7 @@ def fit(
         seeds: trainings a split, all of them reported.
         restarts: trainings for each of those, of which the one that is best on validation is kept.
         device: "auto", "cpu", "cuda".
-        batch: nodes a step where the basis does not fit on the device.
+        batch: nodes a step; None is all of them, or as many as fit where the basis does not fit on the device.
         out: run folder; checkpoints go there on the way.
         resume: go on from the checkpoint in `out`.
         look: called with the training every few epochs.
@@ -64,6 +64,7 @@ def fit(
     split = split if isinstance(split, Split) else splits.make(graph, split or "class_balanced", count)
     where = choose_device(device)
     members = members_of(recipes, split, seeds * restarts)
+    batch = batch or batch_that_fits(graph, shape, len(members), where)
     inputs = inputs_of(graph, shape, "cpu" if batch else where)
     layout = Layout(shape, len(inputs.terms), inputs.terms.shape[2], graph.classes)
     training = trainer(graph, layout, inputs, split, members, where, batch, mix)
@@ -133,6 +134,24 @@ def choose_device(name: str) -> torch.device:
             f"device {name!r} was asked for, but torch sees no CUDA device here. Use the device cpu or auto."
         )
     return torch.device(name)
+
+
+def batch_that_fits(graph: Graph, made: Recipe, members: int, device: torch.device) -> int | None:
+    """None where the basis and three activations of all members fit on the device, else nodes a step that do.
+
+    A model that propagates while it trains needs all nodes at once and is left to try.
+    """
+    width = 0 if graph.features is None else graph.features.shape[1]
+    node = 4 * width * (made.signals + 3 * members)  # bytes
+    free = free_bytes(device)
+    if made.propagates or made.optimiser == "logistic" or graph.nodes * node <= 0.9 * free:
+        return None
+    return max(1, int(0.45 * free / node))
+
+
+def free_bytes(device: torch.device) -> float:
+    """Memory left on a GPU; the CPU's is not counted, its system swaps or refuses."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else float("inf")
 
 
 def usable_folder(folder: Path) -> Path:

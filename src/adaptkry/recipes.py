@@ -86,6 +86,13 @@ class Recipe:
                 raise ValueError(f"{name} must be 1 or more, but 0 came.")
 
     @property
+    def signals(self) -> int:
+        """How many signals a node has precomputed, T."""
+        if self.degree == 0 or self.terms != "all" or "input" in self.stages:
+            return 1
+        return (self.degree + 1) * len(self.directions) * (1 if self.tied else len(self.taus))
+
+    @property
     def propagates(self) -> bool:
         """Whether the model propagates while it trains, and so must see all nodes at once."""
         return any(stage.partition(":")[0] in ("hop", "hops", "filter", "arma") for stage in self.stages)
