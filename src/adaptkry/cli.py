@@ -16,10 +16,12 @@ from adaptkry import (
     comparison,
     datasets,
     demo,
+    facts,
     fitting,
     inspection,
     pictures,
     predictions,
+    reports,
     runs,
     screens,
     settings,
@@ -97,6 +99,7 @@ def contest(
         typer.echo(json.dumps(rows))
     else:
         screens.print_contest(rows)
+        typer.echo(f"report of all six runs, for a browser: {out / 'report.html'}")
 
 
 @app.command(epilog="Examples:  adaptkry tour  |  adaptkry tour --nodes 2000 --phi -1  |  adaptkry tour --json")
@@ -170,11 +173,13 @@ def fit(
             loaded, made, chosen, restarts=restarts, batch=batch, device=device, out=folder, resume=resume, look=look
         )
     picture = pictures.picture(run, loaded, folder, chosen)
+    reports.write_facts(folder, facts.facts(run, loaded, chosen))
+    page = reports.write([folder], folder / "report.html")
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "rows": run.rows}))
+        typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "report": str(page), "rows": run.rows}))
     else:
         typer.echo(run.summary())
-        typer.echo(f"run folder: {folder}\npicture: {picture}")
+        typer.echo(f"run folder: {folder}\npicture: {picture}\nreport: {page}")
 
 
 def is_complete(folder: Path) -> bool:
@@ -265,6 +270,17 @@ def named_graph(run: Path, name: str) -> str:
     if name not in datasets.NAMES:
         raise ValueError(f"{run} was trained on files called {name!r}: name them with --graph, once for each file.")
     return name
+
+
+@app.command(epilog="Examples:  adaptkry report runs/cora-adaptkry  |  adaptkry report runs/a runs/b --out both.html")
+def report(
+    run: Annotated[list[Path], typer.Argument(help="One run folder or several.")],
+    out: Annotated[Path | None, typer.Option(help="The page; report.html in the first folder by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page about one run or several: it works from disk, without a server or the network."""
+    page = reports.write(run, out or run[0] / "report.html")
+    typer.echo(json.dumps({"report": str(page)}) if as_json else f"report: {page}")
 
 
 @app.command(epilog="Examples:  adaptkry inspect csbm  |  adaptkry inspect squirrel --json")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry import fitting, pictures, spectrum, splits, theory
+from adaptkry import fitting, pictures, reports, spectrum, splits, theory
 from adaptkry.bases import krylov, orthonormal
 from adaptkry.datasets.synthetic import csbm
+from adaptkry.facts import facts
 from adaptkry.graph import Graph
 from adaptkry.homophily import homophily
 from adaptkry.operators import Propagation
@@ -77,9 +78,11 @@ def contest(folder: Path, tick: Callable[[], object] = lambda: None) -> list[dic
             out = folder / f"{kind}-{method}"
             run = fitting.fit(graph, made, split, device="cpu", out=out)
             picture = pictures.picture(run, graph, out, split)
+            reports.write_facts(out, facts(run, graph, split))
             scores = np.array([row["test"] for row in run.rows])
             figures = {"mean": float(scores.mean()), "std": float(scores.std(ddof=1))}
             files = {"folder": str(out), "picture": str(picture)}
             rows.append({"graph": kind, "method": method, "what": what, **figures, **files})
             tick()
+    reports.write([Path(row["folder"]) for row in rows], folder / "report.html")
     return rows

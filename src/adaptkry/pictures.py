@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,11 +50,6 @@ def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:
     density = spectrum.density_of_states(P, moments=200, probes=16)
     grid = torch.linspace(float(density.edges[0]), float(density.edges[-1]), 201)
     responses = learned_response(run, graph, grid)
-    c = run.layout.classes
-    guess = run.each_probability(graph).argmax(-1)[run.chosen]  # each member is asked about its own test nodes only
-    test = split.test[torch.tensor([run.members[i].split for i in run.chosen])]
-    pairs = (graph.y.expand_as(guess) * c + guess)[test]
-    confusion = torch.bincount(pairs, minlength=c * c).reshape(c, c).numpy()
     return plots.run_picture(
         Path(folder) / "picture.png",
         title=run.summary().splitlines()[-1],
@@ -61,6 +57,15 @@ def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:
         responses=None if responses is None else responses.numpy(),
         density=density,
         curves=run.curves,
-        confusion=confusion,
-        names=run.about["class_names"] or range(c),
+        confusion=confusion(run, graph, split),
+        names=run.about["class_names"] or range(run.layout.classes),
     )
+
+
+def confusion(run: Run, graph: Graph, split: Split) -> np.ndarray:
+    """Counts [c, c], true class down, predicted class across; each member is asked about its own test nodes only."""
+    c = run.layout.classes
+    guess = run.each_probability(graph).argmax(-1)[run.chosen]
+    test = split.test[torch.tensor([run.members[i].split for i in run.chosen])]
+    pairs = (graph.y.expand_as(guess) * c + guess)[test]
+    return torch.bincount(pairs, minlength=c * c).reshape(c, c).numpy()
