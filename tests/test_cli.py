@@ -58,7 +58,15 @@ def home(tmp_path_factory):
 
 def test_fit_writes_a_run_folder_and_names_it(home):
     files = {path.name for path in (home / "run").iterdir()}
-    assert files == {"run.json", "weights.safetensors", "rows.jsonl", "curves.csv", "picture.png"}
+    assert files == {
+        "run.json",
+        "weights.safetensors",
+        "rows.jsonl",
+        "curves.csv",
+        "picture.png",
+        "facts.json",
+        "report.html",
+    }
 
 
 def test_predict_writes_class_names_and_probabilities_for_every_node(home):
@@ -82,6 +90,13 @@ def test_json_is_for_scripts(home):
     [
         (["fit", "corra"], "Did you mean 'cora'"),
         (["compare", "csbm", "--methods", "adaptcry"], "Did you mean 'adaptkry'"),
+        (["fit", "csbm", "--device", "tpu"], "must be auto, cpu or cuda"),
+        (["fit", "csbm", "--set", "stages=foo,bar"], "stages must begin with one of"),
+        (["fit", "csbm", "--set", "stages=combine,foo"], "unknown stage 'foo'"),
+        (["fit", "csbm", "--set", "stages=combine"], "end 16 wide, but there are 2 classes"),
+        (["fit", "csbm", "--set", "start=foo"], "unknown start 'foo'"),
+        (["fit", "edges.csv", "nodes.csv", "--resume", "--degree", "3", "--out", "run"], "other settings"),
+        (["report", "nowhere"], "no facts.json"),
         (["fit", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
         (["fit", "csbm", "--tau", "-1"], "tau must be finite and above 0"),
         (["fit", "csbm", "--degree", "-1"], "degree must be 0 or more"),
@@ -160,7 +175,10 @@ def test_a_stopped_fit_tells_how_to_go_on_and_does(home, sent, code):
 
 
 def test_a_finished_run_is_not_resumed_but_a_later_one_that_was_stopped_is(home, tmp_path):
-    assert "complete already" in run("fit", "csbm", "--resume", "--out", "run", cwd=home).stderr
+    words = ("fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--resume", "--out", "run")
+    again = run(*words, "--json", cwd=home)
+    assert "complete already" in again.stderr
+    assert len(json.loads(again.stdout)["rows"]) == 2
     (tmp_path / "run.json").touch()
     assert cli.is_complete(tmp_path)
     (tmp_path / "checkpoint.safetensors").touch()

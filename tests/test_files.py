@@ -82,7 +82,8 @@ def test_tables_give_ids_classes_features_and_weights(tmp_path, ending):
         datasets.load(str(tmp_path)),
     ):
         same(graph, READ)
-        assert graph.info == Info(tmp_path.name, "accuracy", None, ("ham", "spam"), ("ann", "bob", "cy", "dee"))
+        names = ("ham", "spam"), ("ann", "bob", "cy", "dee"), ["age", "tall"]
+        assert graph.info == Info(tmp_path.name, "accuracy", None, *names)
 
 
 def test_whole_numbers_are_ids_and_labels_in_any_dress(tmp_path):

@@ -72,7 +72,19 @@ def test_a_folder_without_facts_is_refused(tmp_path):
         reports.write([tmp_path], tmp_path / "page.html")
 
 
-QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--virtual-time-budget=4000", "--dump-dom", "--enable-logging=stderr"]
+QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--virtual-time-budget=4000",
+    "--dump-dom",
+    "--enable-logging=stderr",
+)
 # Appended to the page: a person's hands. What was seen is written where the test can read it.
 HANDS = """<script>{
 const seen = {}, path = () => document.querySelector("#explorer path.response").getAttribute("d");

@@ -125,6 +125,33 @@ def test_signals_are_counted_before_they_are_made():
         assert made.signals == len(inputs_of(GRAPH, made).terms)
 
 
+def test_standardised_features_do_not_care_for_units_and_new_graphs_are_scaled_as_the_trained_one(split):
+    made = replace(QUICK, standardise=True, epochs=10)
+    run = fitting.fit(GRAPH, made, split, device="cpu")
+    units = torch.linspace(0.01, 300, 16)
+    other = csbm(nodes=200, phi=-0.7, seed=0)
+    other.features = GRAPH.x * units + 5
+    again = fitting.fit(other, made, split, device="cpu")
+    torch.testing.assert_close(again.probabilities(other), run.probabilities(GRAPH), rtol=0, atol=1e-3)
+    shifted = csbm(nodes=200, phi=-0.7, seed=0)
+    shifted.features = GRAPH.x * 2  # not the scale of the training: must come out otherwise
+    assert not torch.allclose(run.probabilities(shifted), run.probabilities(GRAPH), atol=1e-3)
+
+
+def test_feature_columns_are_matched_by_name(split):
+    named = csbm(nodes=200, phi=-0.7, seed=0)
+    names = [f"c{k}" for k in range(16)]
+    named.info = replace(named.info, feature_names=names)
+    run = fitting.fit(named, replace(QUICK, epochs=5), split, device="cpu")
+    turned = csbm(nodes=200, phi=-0.7, seed=0)
+    turned.features = named.x.flip(1)
+    turned.info = replace(turned.info, feature_names=names[::-1])
+    torch.testing.assert_close(run.probabilities(turned), run.probabilities(named))
+    turned.info = replace(turned.info, feature_names=[*names[1:], "else"])
+    with pytest.raises(ValueError, match="Missing: c0"):
+        run.predict(turned)
+
+
 def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
     found = fitting.fit(GRAPH, QUICK, split, device="cpu", restarts=4)
     assert len(found.rows) == 12
@@ -166,6 +193,9 @@ def test_damaged_and_foreign_run_folders_are_refused(run, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no run\.json"):
         runs.load_run(tmp_path)
     weights = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(weights[:-8] + bytes(8))  # still a well-formed file
+    with pytest.raises(ValueError, match="checksum"):
+        runs.load_run(folder)
     (folder / "weights.safetensors").write_bytes(weights[: len(weights) // 2])
     with pytest.raises(ValueError, match="damaged"):
         runs.load_run(folder)

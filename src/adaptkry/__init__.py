@@ -7,6 +7,11 @@
 torch.Size([200, 11, 16])
 """
 
+import os
+
+# Threads that spin while they wait starve each other where cores are shared: a command took twelve times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from adaptkry.about import VERSION
 from adaptkry.bases import BASES as BASES
 from adaptkry.bases import average as average

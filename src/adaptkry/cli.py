@@ -10,7 +10,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from adaptkry import (
     comparison,
@@ -158,14 +158,23 @@ def fit(
     loaded = load(graph, data_root)
     name = loaded.info.name
     options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
-    made = recipe(method, name, **settings.merged(options, more or ()))
+    changes = settings.merged(options, more or ())
+    own_files = name not in datasets.NAMES
+    if own_files and changes.get("normalise") is None:  # age beside income: columns of any size
+        changes.setdefault("standardise", True)
+    made = recipe(method, name, **changes)
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(name).name}-{method}"
     if resume and is_complete(folder):
-        typer.echo(f"{folder} is complete already; leave --resume out to train it again", err=True)
+        finished(folder, fitting.members_of([made], chosen, restarts), as_json)
         raise typer.Exit
+    fitting.choose_device(device)
     if not as_json:
         typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
+        if made.standardise:
+            typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
+        if is_complete(folder):
+            typer.echo(f"the finished run in {folder} will be replaced", err=True)
         for text in chosen.warnings:
             typer.echo(f"warning: {text}", err=True)
     with stoppable(folder), timing.live(made.epochs, quiet=as_json) as look:
@@ -178,13 +187,22 @@ def fit(
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "report": str(page), "rows": run.rows}))
     else:
-        typer.echo(run.summary())
+        typer.echo(run.summary(warnings=False))
         typer.echo(f"run folder: {folder}\npicture: {picture}\nreport: {page}")
 
 
 def is_complete(folder: Path) -> bool:
     """Whether a run folder holds a finished run; a checkpoint beside it is of a later one that was stopped."""
     return (folder / "run.json").exists() and not (folder / "checkpoint.safetensors").exists()
+
+
+def finished(folder: Path, wanted: list, as_json: bool) -> None:
+    """Show the run that is there already, if it is the one that was asked for."""
+    run = runs.load_run(folder)
+    if run.members != wanted:
+        raise ValueError(f"{folder} holds a finished run of other settings: use another --out, or no --resume.")
+    typer.echo(f"{folder} is complete already; leave --resume out to train it again", err=True)
+    typer.echo(json.dumps({"folder": str(folder), "rows": run.rows}) if as_json else run.summary())
 
 
 class Terminated(KeyboardInterrupt):
@@ -202,7 +220,11 @@ def stoppable(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stopped:
-        typer.echo(f"stopped; the same command with --resume goes on from {folder}", err=True)
+        kept = (folder / "checkpoint.safetensors").exists()
+        ending = (
+            f"the same command with --resume goes on from {folder}" if kept else "before there was anything to keep"
+        )
+        typer.echo(f"stopped; {ending}", err=True)
         raise typer.Exit(128 + (signal.SIGTERM if isinstance(stopped, Terminated) else signal.SIGINT)) from None
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -232,8 +254,19 @@ def compare(
     folder = fitting.usable_folder(out or Path("runs") / f"{Path(loaded.info.name).name}-comparison")
     for text in chosen.warnings:
         typer.echo(f"warning: {text}", err=True)
-    with timing.progress("methods", len(names), quiet=as_json) as tick:
-        entries = comparison.compare(loaded, names, chosen, {"epochs": epochs}, device=device, done=lambda _: tick())
+    done: list[dict] = []
+
+    def keep(entry: dict) -> None:
+        done.append(entry)
+        comparison.save(done, chosen, folder)  # what is done survives whatever comes
+        tick()
+
+    try:
+        with timing.progress("methods", len(names), quiet=as_json) as tick:
+            entries = comparison.compare(loaded, names, chosen, {"epochs": epochs}, device=device, done=keep)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; {len(done)} of {len(names)} methods are in {folder}", err=True)
+        raise typer.Exit(130) from None
     written = comparison.save(entries, chosen, folder)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "warnings": chosen.warnings, "methods": entries}))
@@ -301,7 +334,7 @@ def list_datasets(as_json: Json = False) -> None:
         typer.echo(json.dumps(rows, default=str))
         return
     columns = ("name", "nodes", "features", "classes", "homophily", "metric", "found")
-    table = Table(*columns)
+    table = Table(*(Column(name, no_wrap=name != "found") for name in columns))
     for row in rows:
         table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
     screens.screen.print(table)

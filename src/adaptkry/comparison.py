@@ -36,7 +36,7 @@ def compare(
         done: called with each entry as soon as it is there.
     """
     entries = []
-    for method in methods:
+    for method in dict.fromkeys(methods):
         entries.append(entry(graph, method, split, device, look, changes or {}))
         done(entries[-1])
     ranked(entries)
@@ -75,9 +75,11 @@ def summary(found: np.ndarray) -> dict:
     good = found[~np.isnan(found)]
     if not len(good):
         return {"mean": None, "std": None, "low": None, "high": None}
-    mean, std = float(good.mean()), float(good.std(ddof=1)) if len(good) > 1 else 0.0
+    mean = float(good.mean())
+    if len(good) == 1:
+        return {"mean": mean, "std": None, "low": None, "high": None}
     half = interval(good)
-    return {"mean": mean, "std": std, "low": mean - half, "high": mean + half}
+    return {"mean": mean, "std": float(good.std(ddof=1)), "low": max(0.0, mean - half), "high": min(1.0, mean + half)}
 
 
 def interval(numbers: np.ndarray) -> float:

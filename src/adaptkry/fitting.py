@@ -78,6 +78,8 @@ def fit(
     run = finish(training, graph, split, where)
     mark_chosen(run, restarts, len(split))
     run.about["hop_scale"] = inputs.scale.tolist()
+    run.about["scaling"] = None if inputs.scaling is None else [part.tolist() for part in inputs.scaling]
+    run.about["feature_names"] = None if graph.info.feature_names is None else list(graph.info.feature_names)
     if out:
         run.save(out)
     return run
@@ -127,6 +129,8 @@ def trainer(
 
 def choose_device(name: str) -> torch.device:
     """`auto` is a GPU where there is one; a GPU that is not there is an error."""
+    if name.partition(":")[0] not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"the device must be auto, cpu or cuda, but {name!r} came.")
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():

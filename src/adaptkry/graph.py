@@ -28,6 +28,7 @@ class Info:
     masks: Mapping[str, Tensor] | None = None  # fixed splits: train, validation, test as bool [s, n]
     class_names: Sequence[str] | None = None
     node_ids: Sequence[str] | None = None
+    feature_names: Sequence[str] | None = None
 
 
 class Graph:
@@ -183,6 +184,13 @@ class Graph:
         """The same graph with an edge of weight 1 from each node to itself where there was none."""
         missing = sp.diags_array((self.adjacency.diagonal() == 0).astype(np.float64))
         return self._remake(self.adjacency + missing, directed=self.is_directed)
+
+    def with_columns(self, order: Sequence[int]) -> "Graph":
+        """The same graph with its feature columns in another order."""
+        other = object.__new__(Graph)
+        assert self.features is not None
+        other.__dict__.update(self.__dict__, features=self.features[:, list(order)])
+        return other
 
     def relabelled(self, labels) -> "Graph":
         """The same graph with other labels; nothing else is copied."""

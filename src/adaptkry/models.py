@@ -9,14 +9,22 @@ import torch
 from torch import Tensor
 
 from adaptkry.chances import Chance
+from adaptkry.lookup import pick
 from adaptkry.operators import Operator
 from adaptkry.recipes import Recipe
 from adaptkry.stages import STAGES, Here, Layout, Weights
 
+SOURCES = ("combine", "input", "terms", "each_hop", "arma")  # stages that need no signal before them
+
 
 def sentence(made: Recipe) -> list[tuple[str, str]]:
     """The stages of a recipe and what follows their colon."""
-    return [(name, word) for name, _, word in (stage.partition(":") for stage in made.stages)]
+    if made.stages[0].partition(":")[0] not in SOURCES:
+        raise ValueError(f"stages must begin with one of {', '.join(SOURCES)}, but {made.stages[0]!r} came.")
+    words = [(name, word) for name, _, word in (stage.partition(":") for stage in made.stages)]
+    for name, _ in words:
+        pick(STAGES, name, "stage")
+    return words
 
 
 def initial_weights(layout: Layout, members: Sequence[tuple[int, Recipe]]) -> Weights:
@@ -31,6 +39,11 @@ def initial_weights(layout: Layout, members: Sequence[tuple[int, Recipe]]) -> We
             new = STAGES[name].draw(layout, width, word, own, die)
             drawn |= {k if k.startswith(("filter", "basis")) else f"{k}{place}": w for k, w in new.items()}
             width = STAGES[name].width(layout, width, word)
+        if width != layout.classes:
+            raise ValueError(
+                f"the stages {', '.join(layout.made.stages)} end {width} wide, but there are {layout.classes} classes. "
+                f"End with linear:classes, or with mlp."
+            )
         each.append(drawn)
     return {name: torch.stack([drawn[name] for drawn in each]) for name in each[0]}
 

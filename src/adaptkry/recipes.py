@@ -12,6 +12,7 @@ from torch import Tensor
 
 from adaptkry import checks, datasets
 from adaptkry.bases import average, stack
+from adaptkry.filters import KINDS, STARTS
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
 from adaptkry.method_bases import METHOD_BASES
@@ -38,6 +39,7 @@ class Recipe:
     terms: Literal["all", "first", "last"] = "all"  # which terms are computed beforehand
     hop_norm: bool = False  # scale every hop to the norm of X
     normalise: bool = False  # divide each feature row by its sum first
+    standardise: bool = False  # bring each feature column to mean 0 and deviation 1 first
     # the coefficients
     combine: Literal["sum", "concat"] = "sum"  # hops weighted and added, or side by side
     kind: str = "free"  # see filters.KINDS
@@ -74,6 +76,8 @@ class Recipe:
         object.__setattr__(self, "taus", checks.taus(self.taus))
         checks.count(self.degree, "degree")
         pick(METHOD_BASES, self.basis, "basis")
+        pick(KINDS, self.kind, "kind of filter")
+        pick(STARTS, self.start, "start")
         for name, allowed in CHOICES.items():
             pick(dict.fromkeys(allowed), getattr(self, name), name.replace("combine", "combination"))
         for direction in self.directions:
@@ -119,6 +123,9 @@ def recipe(method: str = "adaptkry", graph: str | None = None, **changes) -> Rec
     return replace(Recipe(method=method), **settings | {k: v for k, v in changes.items() if v is not None})
 
 
+Scaling = tuple[Tensor, Tensor]  # mean and deviation of every feature column
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What a training starts from: signals computed once, and the operator if the model propagates itself."""
@@ -126,11 +133,25 @@ class Inputs:
     terms: Tensor  # [T, n, d], directions and untied taus one after the other
     scale: Tensor  # [T] what hop normalisation multiplied each term by
     operator: Propagation | None
+    scaling: Scaling | None
 
 
-def features_of(graph: Graph, made: Recipe) -> Tensor:
-    """The features a recipe starts from: as they are, or each row divided by its sum."""
-    return datasets.normalised(graph).x if made.normalise else graph.x
+def features_of(graph: Graph, made: Recipe, scaling: Scaling | None = None) -> Tensor:
+    """The features a recipe starts from: as they are, each row divided by its sum, or each column standardised.
+
+    `scaling` is that of the graph that was trained on; without it, the graph's own.
+    """
+    x = datasets.normalised(graph).x if made.normalise else graph.x
+    if not made.standardise:
+        return x
+    mean, deviation = scaling or column_scaling(x)
+    return (x - mean) / deviation
+
+
+def column_scaling(x: Tensor) -> Scaling:
+    """Mean and standard deviation of every column [d]; a constant column keeps its size."""
+    deviation = x.std(0, correction=0)
+    return x.mean(0), torch.where(deviation > 0, deviation, 1)
 
 
 def propagation(graph: Graph, made: Recipe, taus, direction: str) -> Propagation:
@@ -139,12 +160,15 @@ def propagation(graph: Graph, made: Recipe, taus, direction: str) -> Propagation
     return Propagation(loops[made.loops](graph), taus, direction, isolated=made.isolated)  # type: ignore[arg-type]
 
 
-def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") -> Inputs:
+def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu", scaling: Scaling | None = None) -> Inputs:
     """Compute what a recipe starts from."""
-    x = features_of(graph, made).to(device)
+    scaling = scaling or (
+        column_scaling(features_of(graph, replace(made, standardise=False))) if made.standardise else None
+    )
+    x = features_of(graph, made, scaling).to(device)
     operator = propagation(graph, made, made.taus[0], made.directions[0]).to(device) if made.propagates else None
     if made.degree == 0 or made.terms == "first" or "input" in made.stages:
-        return Inputs(x[None], torch.ones(1), operator)
+        return Inputs(x[None], torch.ones(1), operator, scaling)
     parts = []
     for direction in made.directions:
         for taus in [made.taus] if made.tied and len(made.taus) > 1 else made.taus:
@@ -155,7 +179,7 @@ def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu") ->
         size = torch.stack([term.norm() for term in terms])
         scale = torch.where(size > 0, x.norm() / size.clamp(min=1e-30), 0)
         terms.mul_(scale[:, None, None])
-    return Inputs(terms, scale.cpu(), operator)
+    return Inputs(terms, scale.cpu(), operator, scaling)
 
 
 def terms_of(P: Propagation, x: Tensor, made: Recipe) -> Tensor:

@@ -4,6 +4,7 @@ The folder holds `run.json` (settings, versions), `weights.safetensors`, `curves
 while a training is under way `checkpoint.safetensors`. Every file is written whole or not at all.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -21,10 +22,10 @@ from adaptkry.stages import Layout
 from adaptkry.storage import write
 from adaptkry.training import Member, all_logits
 
-FORMAT = 2  # of the run folder
+FORMAT = 3  # of the run folder
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """What a training leaves behind."""
 
@@ -45,9 +46,9 @@ class Run:
         """The members that count: trained to the end and, among restarts of one split, best on validation."""
         return [i for i, row in enumerate(self.rows) if row["chosen"] and row["test"] is not None]
 
-    def summary(self) -> str:
+    def summary(self, warnings: bool = True) -> str:
         """One line a recipe: mean and standard deviation of the test score over its chosen members."""
-        lines = [f"warning: {text}" for text in self.about["warnings"]]
+        lines = [f"warning: {text}" for text in self.about["warnings"]] if warnings else []
         for made in dict.fromkeys(self.recipes):
             wanted = [row for row, own in zip(self.rows, self.recipes, strict=True) if own == made and row["chosen"]]
             good = np.array([row["test"] for row in wanted if row["test"] is not None]) * 100
@@ -80,9 +81,27 @@ class Run:
             raise ValueError(f"this run was trained on {self.layout.features} features, but the graph has {width}.")
         if graph.classes > self.layout.classes:
             raise ValueError(f"this run knows {self.layout.classes} classes, but the graph has {graph.classes}.")
-        made = inputs_of(graph, self.layout.made)
+        scaling = self.about.get("scaling")
+        known = None if scaling is None else (torch.tensor(scaling[0]), torch.tensor(scaling[1]))
+        made = inputs_of(self._in_order(graph), self.layout.made, scaling=known)
         found = all_logits(self.layout, self.weights, made.terms.float(), made.operator, "cpu")
         return found.softmax(-1)
+
+    def _in_order(self, graph: Graph) -> Graph:
+        """The graph with its feature columns in the order of the training, where both have names for them."""
+        ours, theirs = self.about.get("feature_names"), graph.info.feature_names
+        if ours is None or theirs is None or list(theirs) == ours:
+            return graph
+        if sorted(theirs) != sorted(ours):
+            missing = sorted(set(ours) - set(theirs))
+            raise ValueError(
+                f"this run was trained on the feature columns {', '.join(ours)}, but the graph has "
+                f"{', '.join(theirs)}. Missing: {', '.join(missing) or 'none, but one comes twice'}."
+            )
+        return graph.with_columns([list(theirs).index(name) for name in ours])
+
+    def __repr__(self) -> str:
+        return f"Run({len(self.members)} trainings)\n{self.summary()}"
 
     def probabilities(self, graph: Graph) -> Tensor:
         """Class probabilities of every node, averaged over the chosen members: [n, c]."""
@@ -100,13 +119,15 @@ class Run:
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
+        weights = save({k: w.contiguous() for k, w in self.weights.items()})
         page = {
             "format": FORMAT,
+            "weights": hashlib.sha256(weights).hexdigest(),
             "members": [asdict(member) for member in self.members],
             "layout": asdict(self.layout),
             "about": self.about,
         }
-        write(folder / "weights.safetensors", save({k: w.contiguous() for k, w in self.weights.items()}))
+        write(folder / "weights.safetensors", weights)
         write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in self.rows))
         write(folder / "curves.csv", curves_as_csv(self.curves))
         write(folder / "run.json", json.dumps(page, indent=1))
@@ -125,23 +146,20 @@ def curves_as_csv(curves: dict[str, np.ndarray]) -> str:
 
 def load_run(folder: Path | str) -> Run:
     """Read a run folder back."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     folder = Path(folder)
     if not (folder / "run.json").exists():
         unfinished = (folder / "checkpoint.safetensors").exists()
         hint = "It was interrupted: run the same fit with --resume." if unfinished else "Check the path."
         raise FileNotFoundError(f"{folder} is no run folder: it has no run.json. {hint}")
-    page = json.loads((folder / "run.json").read_text())
+    try:
+        page = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / 'run.json'} is damaged ({error}). Train again.") from None
     if page.get("format") != FORMAT:
         raise ValueError(
             f"{folder} was written in format {page.get('format')}, this version reads {FORMAT}. Train it again."
         )
-    try:
-        weights = load_file(folder / "weights.safetensors")
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{folder / 'weights.safetensors'} is damaged ({error}). Train again.") from None
+    weights = load_weights(folder / "weights.safetensors", page["weights"])
     table = np.genfromtxt(folder / "curves.csv", delimiter=",", names=True, ndmin=1)
     epochs = int(table["epoch"].max()) + 1 if len(table) else 0
     names = [name for name in table.dtype.names or () if name not in ("epoch", "member")]
@@ -156,6 +174,18 @@ def load_run(folder: Path | str) -> Run:
         results.read(folder / "rows.jsonl"),
         page["about"],
     )
+
+
+def load_weights(path: Path, digest: str) -> dict[str, Tensor]:
+    """The weights, if they are those that were written."""
+    from safetensors.torch import load
+
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing. Train again.")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{path} is damaged or of another run: its checksum is not the one in run.json. Train again.")
+    return load(content)
 
 
 def revived(kind: Callable[..., Any], page: dict[str, Any]) -> Any:

@@ -80,20 +80,16 @@ def print_checks(checks: list[dict]) -> None:
 def print_comparison(entries: list[dict], metric: str) -> None:
     """The leaderboard, best first; methods that could not run at the end with the reason."""
     table = Table(title=f"Test {metric} (%), the same splits for all")
-    for heading in (
-        "method",
-        "mean ± std",
-        "95 % interval",
-        "to the best",
-        "seconds",
-        "parameters",
-        "peak MiB",
-        "tried",
-    ):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
+    measured = ["mean ± std", "to the best", "seconds"]
+    measured += ["95 % interval", "parameters", "peak MiB", "tried"] if screen.width >= 110 else []
+    for heading in ("method", *measured):
+        table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
     for one in entries:
-        table.add_row(*comparison_cells(one))
+        table.add_row(*comparison_cells(one)[: len(measured) + 1])
     screen.print(table)
+    typer.echo(
+        "to the best: mean difference split by split, with its 95 % interval; tried: settings validation chose from"
+    )
     for one in entries:
         if one["failed"]:
             screen.print(f"{one['method']} could not run: {escape(one['failed'])}", highlight=False, soft_wrap=True)
@@ -103,10 +99,12 @@ def comparison_cells(one: dict) -> list[str]:
     """One line of the leaderboard."""
     if one["mean"] is None:
         return [one["method"], *["-"] * 7]
-    pair = "best" if one["behind"] == 0 else f"{100 * one['behind']:+.2f} ± {100 * one['behind_half']:.2f}"
+    alone = one["std"] is None  # one split has no spread
+    pair = "best" if one["behind"] == 0 else f"{100 * one['behind']:+.2f}"
+    pair += "" if alone or one["behind"] == 0 else f" ± {100 * one['behind_half']:.2f}"
     memory = "-" if one["peak_bytes"] is None else f"{one['peak_bytes'] / 2**20:,.0f}"
     return [
-        one["method"], f"{100 * one['mean']:.2f} ± {100 * one['std']:.2f}",
-        f"{100 * one['low']:.2f} .. {100 * one['high']:.2f}", pair, f"{one['seconds']:.1f}", f"{one['parameters']:,}",
-        memory, str(len(one["tried"])),
+        one["method"], f"{100 * one['mean']:.2f}" + ("" if alone else f" ± {100 * one['std']:.2f}"), pair,
+        f"{one['seconds']:.1f}", "-" if alone else f"{100 * one['low']:.2f} .. {100 * one['high']:.2f}",
+        f"{one['parameters']:,}", memory, str(len(one["tried"])),
     ]  # fmt: skip

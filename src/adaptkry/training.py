@@ -6,6 +6,7 @@ CUDA graph and played again, without Python in between. A member that has stoppe
 do not.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from adaptkry.recipes import DROPOUTS, GROUPS, Recipe
 from adaptkry.stages import Layout, Weights
 
 LOOK = 20  # epochs between two looks of the host at the device
+PAUSE = 5.0  # seconds after which it looks anyway: slow epochs are worth a checkpoint each
 WINDOW = 200  # validation losses that stop="mean" compares with
 WARM = 3  # epochs before one is recorded: kernels are compiled and memory is laid out by then
 
@@ -166,12 +168,13 @@ class Training:
         return self.state
 
     def _run(self, look: Callable[["Training"], object]) -> None:
-        first = self.state.epoch
+        first, looked = self.state.epoch, time.monotonic()
         for epoch in range(first, self.epochs):
             if not (self.can_record and epoch >= first + WARM and self._play()):
                 self._epoch(epoch)
-            if (epoch + 1) % LOOK == 0 or epoch + 1 == self.epochs:
+            if (epoch + 1) % LOOK == 0 or epoch + 1 == self.epochs or time.monotonic() - looked > PAUSE:
                 look(self)
+                looked = time.monotonic()
                 if not bool(self.state.tensors["running"].any()):
                     break
         self.recorded = None

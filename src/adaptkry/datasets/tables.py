@@ -11,7 +11,7 @@ from adaptkry.datasets.paths import exists, name_of, naming
 from adaptkry.graph import Graph, Info
 
 LABELS_TOO = ("class", "labels", "y", "category")  # columns that look like labels: never silently a feature
-Nodes = tuple[list[str], np.ndarray | None, np.ndarray | None, tuple[str, ...] | None]
+Nodes = tuple[list[str], np.ndarray | None, np.ndarray | None, tuple[str, ...] | None, list[str] | None]
 
 
 def read_tables(
@@ -36,11 +36,12 @@ def read_tables(
     what = "the ends of edges (the edges file comes first, then the nodes file)"
     ends = {end: columns.keys(path, table, end, what) for end in (source, target)}
     if given:
-        ids, features, labels, classes = _nodes(exists(given[0].expanduser()), key, label, ignore)
+        ids, features, labels, classes, names = _nodes(exists(given[0].expanduser()), key, label, ignore)
     else:
-        ids, features, labels, classes = columns.sort_names({*ends[source], *ends[target]}), None, None, None
+        ids, names = columns.sort_names({*ends[source], *ends[target]}), None
+        features = labels = classes = None
     pairs = np.stack([columns.index(path, ends[end], ids, end) for end in (source, target)])
-    info = Info(name or name_of(path), metric, None, classes, tuple(ids))
+    info = Info(name or name_of(path), metric, None, classes, tuple(ids), names)
     weights = _weights(path, table, weight)
     with naming(path):
         return Graph(pairs, features, labels, nodes=len(ids), weights=weights, directed=bool(directed), info=info)
@@ -56,7 +57,7 @@ def _weights(path: Path, table: columns.Columns, weight: str | None) -> np.ndarr
 
 
 def _nodes(path: Path, key: str, label: str | None, ignore: Sequence[str]) -> Nodes:
-    """Ids, features [n, d], labels [n] and class names of a nodes file; None for what it does not have."""
+    """Ids, features [n, d], labels [n], class names and column names of a nodes file; None for what it lacks."""
     table = columns.read_columns(path)
     ids = columns.keys(path, table, key, "node ids")
     twice, times = Counter(ids).most_common(1)[0]
@@ -69,7 +70,7 @@ def _nodes(path: Path, key: str, label: str | None, ignore: Sequence[str]) -> No
     advice = f"Turn it into numbers, or delete the column; labels go in a column called {label or 'label'}."
     features = columns.numbers(path, table, names, lambda row: f"node {ids[row]!r}", advice) if names else None
     labels, classes = columns.encode(columns.texts(table[label])) if label else (None, None)
-    return ids, features, labels, classes
+    return ids, features, labels, classes, names or None
 
 
 def _label_column(path: Path, table: columns.Columns, label: str | None, taken: set[str]) -> str | None:
