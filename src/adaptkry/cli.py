@@ -47,6 +47,11 @@ def load(names: list[str], data_root: Path | None) -> Graph:
     return datasets.load(names[0] if len(names) == 1 else names, root=data_root)
 
 
+def for_graph(name: str) -> dict:
+    """Settings for graphs from one's own files: age beside income, so columns of any size and sign."""
+    return {} if name in datasets.NAMES else {"standardise": True, "normalise": False}
+
+
 def version(asked: bool) -> None:
     """Print the version and leave."""
     if asked:
@@ -158,11 +163,7 @@ def fit(
     loaded = load(graph, data_root)
     name = loaded.info.name
     options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
-    changes = settings.merged(options, more or ())
-    own_files = name not in datasets.NAMES
-    if own_files and changes.get("normalise") is None:  # age beside income: columns of any size
-        changes.setdefault("standardise", True)
-    made = recipe(method, name, **changes)
+    made = recipe(method, name, **for_graph(name) | settings.merged(options, more or ()))
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(name).name}-{method}"
     if resume and is_complete(folder):
@@ -263,7 +264,8 @@ def compare(
 
     try:
         with timing.progress("methods", len(names), quiet=as_json) as tick:
-            entries = comparison.compare(loaded, names, chosen, {"epochs": epochs}, device=device, done=keep)
+            changes = for_graph(loaded.info.name) | {"epochs": epochs}
+            entries = comparison.compare(loaded, names, chosen, changes, device=device, done=keep)
     except KeyboardInterrupt:
         typer.echo(f"stopped; {len(done)} of {len(names)} methods are in {folder}", err=True)
         raise typer.Exit(130) from None
