@@ -70,7 +70,7 @@ def test_fit_writes_a_run_folder_and_names_it(home):
 
 
 def test_predict_writes_class_names_and_probabilities_for_every_node(home):
-    run("predict", "run", "--graph", "edges.csv", "--graph", "nodes.csv", "--out", "p.csv", cwd=home)
+    run("predict", "run", "edges.csv", "nodes.csv", "--out", "p.csv", cwd=home)
     rows = list(csv.DictReader((home / "p.csv").read_text().splitlines()))
     assert [row["node"] for row in rows[:2]] == ["n0", "n1"]
     right = sum(row["class"] == ("<b>odd</b>" if i % 2 else "even") for i, row in enumerate(rows))
@@ -112,7 +112,7 @@ def test_json_is_for_scripts(home):
         (["fit", "edges.csv"], "at least 2 classes, but none of 60 nodes has a label"),
         (["fit", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
         (["fit", "edges.csv", "text.csv"], "text.csv: column 'a' must hold numbers, but node 'n0' has '[x]'"),
-        (["predict", "run"], "name them with --graph"),
+        (["predict", "run"], "name them, as in"),
         (["predict", "run", "--graph", "edges.csv", "--graph", "nodes.csv", "--out", "run"], "run: Is a directory"),
     ],
     ids=lambda value: "-".join(value[1:3]) if isinstance(value, list) else "",

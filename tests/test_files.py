@@ -86,6 +86,12 @@ def test_tables_give_ids_classes_features_and_weights(tmp_path, ending):
         assert graph.info == Info(tmp_path.name, "accuracy", None, *names)
 
 
+def test_another_separator_is_named(tmp_path):
+    (tmp_path / "e.csv").write_text("source;target\na;b\n")
+    with pytest.raises(ValueError, match="looks separated by ';'"):
+        files.read(tmp_path / "e.csv")
+
+
 def test_whole_numbers_are_ids_and_labels_in_any_dress(tmp_path):
     edges = table(tmp_path / "e.csv", {"source": ["10", "9"], "target": ["9", "8"]})
     content = {"id": [8, 9, 10], "label": [2.0, None, 10.0], "f": [1, 2, 3]}

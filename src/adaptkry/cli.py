@@ -286,16 +286,17 @@ def pick_method(name: str) -> str:
 @app.command(epilog="Examples:  adaptkry predict runs/cora-adaptkry --out predictions.csv")
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    graph: Annotated[
-        list[str] | None, typer.Option(help="A name or your own file(s); by default the run's graph.")
+    files: Annotated[
+        list[str] | None, typer.Argument(help="A graph's name or your own file(s); by default the run's graph.")
     ] = None,
+    graph: Annotated[list[str] | None, typer.Option(help="The same as an option; give it again for several.")] = None,
     out: Annotated[Path, typer.Option(help="Where the table goes.")] = Path("predictions.csv"),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
     """Write the class and the class probabilities of every node."""
     loaded = runs.load_run(run)
-    asked = load(graph or [named_graph(run, loaded.about["graph"])], data_root)
+    asked = load([*(files or []), *(graph or [])] or [named_graph(run, loaded.about["graph"])], data_root)
     count = predictions.write_csv(out, loaded, asked)
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
@@ -303,7 +304,9 @@ def predict(
 def named_graph(run: Path, name: str) -> str:
     """The name of the graph a run was trained on, if it can be loaded by it."""
     if name not in datasets.NAMES:
-        raise ValueError(f"{run} was trained on files called {name!r}: name them with --graph, once for each file.")
+        raise ValueError(
+            f"{run} was trained on files called {name!r}: name them, as in `adaptkry predict {run} edges.csv nodes.csv`."
+        )
     return name
 
 

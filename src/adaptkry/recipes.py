@@ -120,6 +120,8 @@ def recipe(method: str = "adaptkry", graph: str | None = None, **changes) -> Rec
     known = {f.name for f in fields(Recipe)}
     for name in changes:
         pick(dict.fromkeys(known), name, "setting")
+    if method == "mlp" and changes.get("degree"):
+        raise ValueError("mlp looks at no edges, so it has no hops. Leave the degree out, or use another method.")
     return replace(Recipe(method=method), **settings | {k: v for k, v in changes.items() if v is not None})
 
 

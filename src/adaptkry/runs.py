@@ -55,9 +55,10 @@ class Run:
             spread = f" ± {good.std(ddof=1):.2f}" if len(good) > 1 else ""
             failed = f", {len(wanted) - len(good)} failed" if len(good) < len(wanted) else ""
             mean = f"{good.mean():.2f}{spread}" if len(good) else "-"
+            over = "one training" if len(good) == 1 else f"mean ± std over {len(good)} trainings"
             lines.append(
                 f"{made.method} on {self.about['graph']}: test {self.about['metric']} {mean} % "
-                f"(mean ± std over {len(good)} trainings{failed}, {self.about['scheme']} splits)"
+                f"({over}{failed}, {self.about['scheme']} splits)"
             )
         return "\n".join(lines)
 

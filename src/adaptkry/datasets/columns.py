@@ -24,6 +24,8 @@ def _csv(path: Path, delimiter: str) -> Columns:
             header, *rows = [row for row in csv.reader(file, delimiter=delimiter) if row] or [[]]
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be UTF-8 text, but {error.reason} at byte {error.start}. Convert it.") from None
+    if len(header) == 1 and (found := next((mark for mark in ";\t|" if mark in header[0]), None)):
+        raise ValueError(f"{path} looks separated by {found!r}. Separate its values by commas (or tabs, as .tsv).")
     if len(set(header)) < len(header):
         raise ValueError(f"{path}: column names must differ, but {', '.join(header)} came.")
     for number, row in enumerate(rows, start=1):

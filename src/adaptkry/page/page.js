@@ -143,7 +143,7 @@ function filter(run) {
 }
 
 function weights(run) {
-  if (!run.hop_weights) return null;
+  if (!run.hop_weights || run.hop_weights[0].length < 2) return null;
   const hops = run.hop_weights[0].length, mean = Array.from({ length: hops }, (_, k) => run.hop_weights.reduce((a, w) => a + w[k], 0) / run.hop_weights.length);
   const y = range([0, ...run.hop_weights.flat()]), x = mean.map((_, k) => k);
   return card("Weight of each hop", false, chart({ x: [0, Math.max(1, hops - 1)], y, across: "hop", up: "weight", label: "weight of each hop",
@@ -152,6 +152,7 @@ function weights(run) {
 }
 
 function angles(run) {
+  if (run.settings.degree < 2) return null;
   const series = Object.entries(run.angles), y = range(series.flatMap(([, a]) => a).concat(0));
   return card("Angle between consecutive hops", false, chart({ x: [1, Math.max(2, ...series.map(([, a]) => a.length))], y, across: "hop", up: "degrees", label: "angle between consecutive hops",
     lines: series.map(([, a], i) => ({ x: a.map((_, k) => k + 1), y: a, colour: ["var(--blue)", "var(--orange)", "var(--soft)"][i % 3] })) }),
