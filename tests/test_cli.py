@@ -112,7 +112,7 @@ def test_json_is_for_scripts(home):
         (["fit", "edges.csv"], "at least 2 classes, but none of 60 nodes has a label"),
         (["fit", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
         (["fit", "edges.csv", "text.csv"], "text.csv: column 'a' must hold numbers, but node 'n0' has '[x]'"),
-        (["predict", "run"], "name them, as in"),
+        (["predict", "run"], "name them:"),
         (["predict", "run", "--graph", "edges.csv", "--graph", "nodes.csv", "--out", "run"], "run: Is a directory"),
     ],
     ids=lambda value: "-".join(value[1:3]) if isinstance(value, list) else "",

@@ -305,7 +305,7 @@ def named_graph(run: Path, name: str) -> str:
     """The name of the graph a run was trained on, if it can be loaded by it."""
     if name not in datasets.NAMES:
         raise ValueError(
-            f"{run} was trained on files called {name!r}: name them, as in `adaptkry predict {run} edges.csv nodes.csv`."
+            f"{run} was trained on files called {name!r}: name them: `adaptkry predict {run} edges.csv nodes.csv`."
         )
     return name
 
