@@ -14,6 +14,9 @@ COMMAND = [sys.executable, "-m", "adaptkry"]
 CALM = {**os.environ, "COLUMNS": "120", "OMP_WAIT_POLICY": "passive"}
 
 
+AGAIN = ("fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--resume", "--out", "run")
+
+
 def run(*words, cwd, code=0):
     done = subprocess.run([*COMMAND, *map(str, words)], cwd=cwd, capture_output=True, text=True, env=CALM, timeout=180)
     assert done.returncode == code, done.stdout + done.stderr
@@ -96,6 +99,7 @@ def test_json_is_for_scripts(home):
         (["fit", "csbm", "--set", "stages=combine"], "end 16 wide, but there are 2 classes"),
         (["fit", "csbm", "--set", "start=foo"], "unknown start 'foo'"),
         (["fit", "edges.csv", "nodes.csv", "--resume", "--degree", "3", "--out", "run"], "other settings"),
+        ([*AGAIN, "--split", "stratified"], "other settings"),
         (["report", "nowhere"], "no facts.json"),
         (["fit", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
         (["fit", "csbm", "--tau", "-1"], "tau must be finite and above 0"),
@@ -175,8 +179,7 @@ def test_a_stopped_fit_tells_how_to_go_on_and_does(home, sent, code):
 
 
 def test_a_finished_run_is_not_resumed_but_a_later_one_that_was_stopped_is(home, tmp_path):
-    words = ("fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--resume", "--out", "run")
-    again = run(*words, "--json", cwd=home)
+    again = run(*AGAIN, "--json", cwd=home)
     assert "complete already" in again.stderr
     assert len(json.loads(again.stdout)["rows"]) == 2
     (tmp_path / "run.json").touch()

@@ -8,7 +8,7 @@ from adaptkry.datasets.synthetic import csbm
 from adaptkry.methods import METHODS
 from adaptkry.recipes import inputs_of, recipe
 from adaptkry.stages import Layout
-from adaptkry.training import Member, Training, rows_of
+from adaptkry.training import Member, Training, mean_loss, rows_of
 
 GRAPH = csbm(nodes=150, phi=-0.6, information=0.7, degree=5, classes=3, seed=0)
 MADE = recipe("adaptkry", degree=3, hidden=12, layers=3)
@@ -141,6 +141,20 @@ def test_a_training_restored_halfway_ends_with_the_same_bits():
     rest.restore(kept)
     rest.run()
     assert torch.equal(rest.logits(), whole.logits())
+
+
+@pytest.mark.parametrize("kind", ["binary", "cross_entropy"])
+def test_mean_losses_equal_torchs_own_over_the_rows_that_count(kind):
+    die = torch.Generator().manual_seed(0)
+    logits, classes = torch.randn(2, 6, 3, generator=die), torch.randint(0, 3, (2, 6), generator=die)
+    counted = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2])
+    found = mean_loss(kind, logits, classes, counted)
+    for b, rows in enumerate((6, 4)):
+        own, wanted = logits[b, :rows], classes[b, :rows]
+        one_hot = torch.nn.functional.one_hot(wanted, 3).float()
+        binary = torch.nn.functional.binary_cross_entropy_with_logits(own, one_hot)
+        exact = binary if kind == "binary" else torch.nn.functional.cross_entropy(own, wanted)
+        torch.testing.assert_close(found[b], exact)
 
 
 @pytest.mark.gpu

@@ -167,7 +167,7 @@ def fit(
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(name).name}-{method}"
     if resume and is_complete(folder):
-        finished(folder, fitting.members_of([made], chosen, restarts), as_json)
+        finished(folder, fitting.members_of([made], chosen, restarts), chosen.scheme, as_json)
         raise typer.Exit
     fitting.choose_device(device)
     if not as_json:
@@ -197,10 +197,10 @@ def is_complete(folder: Path) -> bool:
     return (folder / "run.json").exists() and not (folder / "checkpoint.safetensors").exists()
 
 
-def finished(folder: Path, wanted: list, as_json: bool) -> None:
+def finished(folder: Path, wanted: list, scheme: str, as_json: bool) -> None:
     """Show the run that is there already, if it is the one that was asked for."""
     run = runs.load_run(folder)
-    if run.members != wanted:
+    if run.members != wanted or run.about["scheme"] != scheme:
         raise ValueError(f"{folder} holds a finished run of other settings: use another --out, or no --resume.")
     typer.echo(f"{folder} is complete already; leave --resume out to train it again", err=True)
     typer.echo(json.dumps({"folder": str(folder), "rows": run.rows}) if as_json else run.summary())
