@@ -143,6 +143,32 @@ def test_a_training_restored_halfway_ends_with_the_same_bits():
     assert torch.equal(rest.logits(), whole.logits())
 
 
+@pytest.mark.parametrize("ties", ["earlier", "later"])
+@pytest.mark.parametrize("select", ["score", "loss", "last"])
+def test_the_kept_epoch_is_the_one_the_rule_names(select, ties):
+    made = train(COMPANY, epochs=50, shape={"select": select, "ties": ties, "stop": "never"})
+    for i in range(len(COMPANY)):
+        score, loss = (made.state.tensors[f"curve/{name}"][:, i] for name in ("validation", "validation_loss"))
+        assert not score.isnan().any()  # nobody stopped
+        value = {"score": score, "loss": -loss, "last": torch.arange(50.0)}[select]
+        best = (value == value.max()).nonzero()[-1 if ties == "later" else 0]
+        assert int(made.state.tensors["best_epoch"][i]) == int(best)
+        assert float(made.state.tensors["best_score"][i]) == float(score[best])
+
+
+@pytest.mark.parametrize("least", [0, 260])
+def test_stop_by_mean_compares_with_the_last_two_hundred_validation_losses(least):
+    made = train(COMPANY, epochs=320, shape={"select": "loss", "stop": "mean", "least_epochs": least})
+    stopped = 0
+    for curve in made.state.tensors["curve/validation_loss"].T:
+        ran = int((~curve.isnan()).sum())
+        above = [e for e in range(max(201, least), ran) if curve[e] > curve[e - 200 : e].mean()]
+        assert above in ([], [ran - 1])  # the first epoch above the mean is the last one
+        assert above or ran == 320
+        stopped += bool(above)
+    assert stopped
+
+
 @pytest.mark.parametrize("kind", ["binary", "cross_entropy"])
 def test_mean_losses_equal_torchs_own_over_the_rows_that_count(kind):
     die = torch.Generator().manual_seed(0)

@@ -9,7 +9,7 @@ torch.Size([200, 11, 16])
 
 import os
 
-# Threads that spin while they wait starve each other where cores are shared: a command took twelve times as long.
+# Threads that spin while they wait starve each other where cores are shared with other programs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from adaptkry.about import VERSION

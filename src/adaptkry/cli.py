@@ -31,7 +31,8 @@ from adaptkry import (
 from adaptkry.about import VERSION
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
-from adaptkry.recipes import METHODS, recipe
+from adaptkry.methods import METHODS
+from adaptkry.recipes import recipe
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",

@@ -146,12 +146,13 @@ def features_of(graph: Graph, made: Recipe, scaling: Scaling | None = None) -> T
     x = datasets.normalised(graph).x if made.normalise else graph.x
     if not made.standardise:
         return x
-    mean, deviation = scaling or column_scaling(x)
+    mean, deviation = scaling or column_scaling(graph, made)
     return (x - mean) / deviation
 
 
-def column_scaling(x: Tensor) -> Scaling:
-    """Mean and standard deviation of every column [d]; a constant column keeps its size."""
+def column_scaling(graph: Graph, made: Recipe) -> Scaling:
+    """Mean and standard deviation of every column [d] before it is standardised; a constant column keeps its size."""
+    x = features_of(graph, replace(made, standardise=False))
     deviation = x.std(0, correction=0)
     return x.mean(0), torch.where(deviation > 0, deviation, 1)
 
@@ -164,9 +165,8 @@ def propagation(graph: Graph, made: Recipe, taus, direction: str) -> Propagation
 
 def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu", scaling: Scaling | None = None) -> Inputs:
     """Compute what a recipe starts from."""
-    scaling = scaling or (
-        column_scaling(features_of(graph, replace(made, standardise=False))) if made.standardise else None
-    )
+    if made.standardise and scaling is None:
+        scaling = column_scaling(graph, made)
     x = features_of(graph, made, scaling).to(device)
     operator = propagation(graph, made, made.taus[0], made.directions[0]).to(device) if made.propagates else None
     if made.degree == 0 or made.terms == "first" or "input" in made.stages:

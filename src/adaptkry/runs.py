@@ -1,7 +1,8 @@
 """A run: trained members with their settings, weights, curves and rows; saved to a folder, loaded, resumed, used.
 
-The folder holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl`, `picture.png`, and
-while a training is under way `checkpoint.safetensors`. Every file is written whole or not at all.
+The folder holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl`, `picture.png`,
+`facts.json`, `report.html`, and while a training is under way `checkpoint.safetensors`. Every file is
+written whole or not at all.
 """
 
 import hashlib

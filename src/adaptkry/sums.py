@@ -29,7 +29,7 @@ class WeightedSum(torch.autograd.Function):
         few = -(-len(rows) // 4)  # a quarter of the members at a time: this is where memory peaks
         for at, push in zip(rows.split(few), gradient.split(few), strict=True):
             whole = push.new_zeros(len(at) * n, d).index_add_(0, flat(at, n), push.reshape(-1, d))
-            # Node by node: one long product [b, n d] @ [n d, T] takes two to three times as long on CPU and GPU.
+            # Node by node: as one long thin product [b, n d] @ [n d, T] it is slower.
             nodes = torch.bmm(whole.view(len(at), n, d).transpose(0, 1), basis.permute(1, 2, 0))  # [n, b, T]
             found.append(nodes.sum(0))
         return torch.cat(found), None, None
