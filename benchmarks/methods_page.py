@@ -47,9 +47,10 @@ REASONS: dict[tuple[str, str], str] = {
 HEAD = """# Every baseline, published against ours
 
 Written by `python -m benchmarks.methods_page` from `results/table2.jsonl`; no figure of ours is typed.
-Test accuracy in %, mean ± standard deviation over ten class-balanced 60/20/20 splits (BernNet's seeds for the programs that share its
-generator, AdaptKry's for the others). Settings: each method's own published ones; where none exist for these splits
-(gcn, sgc, sign, chebnet; gprgnn on the citation graphs; optbasis on cora) those of `methods.TRIED`, chosen on
+Test accuracy in %, mean ± standard deviation over ten class-balanced 60/20/20 splits (BernNet's seeds for the programs
+that share its generator, AdaptKry's for the others). Settings: each method's own published ones; where
+none exist for these splits (gcn, sgc, sign, chebnet; gprgnn on the citation graphs; optbasis on cora)
+those of `methods.TRIED`, chosen on
 validation nodes; asgc chooses on validation by itself. Epochs are chosen on validation nodes throughout.
 
 """
