@@ -208,7 +208,7 @@ TRIED: dict[str, dict[str, tuple]] = {
     "gprgnn": dict(mlp_lr=(0.01, 0.05), mlp_decay=(0.0, 5e-4), alpha=(0.1, 0.2, 0.5, 0.9)),
     "appnp": RATES | dict(alpha=(0.1, 0.2, 0.5, 0.9)),
     "optbasis": dict(
-        normalise=(False,), degree=(2, 10), mlp_lr=(0.005, 0.04), filter_lr=(0.005,), mlp_decay=(1e-4, 1e-3),
+        normalise=(False,), degree=(2,), mlp_lr=(0.005, 0.04), filter_lr=(0.005,), mlp_decay=(1e-4, 1e-3),
         filter_decay=(1e-3,), input_dropout=(0.2, 0.5)),
     "favardgnn": dict(
         degree=(8,), mlp_lr=(0.005, 0.05), filter_lr=(0.005, 0.05), mlp_decay=(1e-5, 1e-3), input_dropout=(0.5, 0.8)),
