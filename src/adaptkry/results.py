@@ -4,8 +4,9 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -46,12 +47,20 @@ def append(path: Path | str, rows: Iterable[dict]) -> None:
         os.fsync(file.fileno())
 
 
+def lines(path: Path | str) -> Iterator[tuple[int, Any]]:
+    """(line number, row) of a JSON-lines file; a damaged line is the error it raised."""
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        try:
+            yield number, json.loads(line)
+        except json.JSONDecodeError as error:
+            yield number, error
+
+
 def read(path: Path | str) -> list[dict]:
     """All rows of a JSON-lines file; a damaged line is named."""
     rows = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number} is not JSON ({error}). Delete that line and try again.") from None
+    for number, row in lines(path):
+        if isinstance(row, ValueError):
+            raise ValueError(f"{path}, line {number} is not JSON ({row}). Delete that line and try again.") from None
+        rows.append(row)
     return rows
