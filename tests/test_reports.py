@@ -63,10 +63,6 @@ def test_a_page_needs_nothing_from_elsewhere_and_is_small(folder):
     assert len(page) < 5_000_000
 
 
-def test_numbers_that_json_lacks_become_gaps():
-    assert reports.finite({"a": [float("nan"), (1.0, float("inf"))]}) == {"a": [None, [1.0, None]]}
-
-
 def test_a_folder_without_facts_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no facts\.json"):
         reports.write([tmp_path], tmp_path / "page.html")

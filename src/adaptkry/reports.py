@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from adaptkry import storage
+from adaptkry.experiments import finite
 
 
 def page(facts: Sequence[dict]) -> str:
@@ -22,15 +23,6 @@ def page(facts: Sequence[dict]) -> str:
     data = json.dumps(list(facts), allow_nan=False).replace("</", "<\\/").replace("<!--", "<\\u0021--")
     text = parts["html"].replace("/*STYLE*/", parts["css"]).replace("/*SCRIPT*/", parts["js"])
     return text.replace("/*DATA*/", data)
-
-
-def finite(value):
-    """NaN and infinities, which JSON has no words for, as None."""
-    if isinstance(value, dict):
-        return {name: finite(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(part) for part in value]
-    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
 
 
 def write_facts(folder: Path, facts: dict) -> Path:

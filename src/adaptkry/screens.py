@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adaptkry import demo
+from adaptkry import demo, experiments
 
 screen = Console()
 
@@ -85,7 +85,8 @@ def print_comparison(entries: list[dict], metric: str) -> None:
     for heading in ("method", *measured):
         table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
     for one in entries:
-        table.add_row(*comparison_cells(one)[: len(measured) + 1])
+        cells = experiments.comparison_cells(one)
+        table.add_row(*(experiments.shown(cells[heading]) for heading in ("method", *measured)))
     screen.print(table)
     typer.echo(
         "to the best: mean difference split by split, with its 95 % interval; tried: settings validation chose from"
@@ -93,18 +94,3 @@ def print_comparison(entries: list[dict], metric: str) -> None:
     for one in entries:
         if one["failed"]:
             screen.print(f"{one['method']} could not run: {escape(one['failed'])}", highlight=False, soft_wrap=True)
-
-
-def comparison_cells(one: dict) -> list[str]:
-    """One line of the leaderboard."""
-    if one["mean"] is None:
-        return [one["method"], *["-"] * 7]
-    alone = one["std"] is None  # one split has no spread
-    pair = "best" if one["behind"] == 0 else f"{100 * one['behind']:+.2f}"
-    pair += "" if alone or one["behind"] == 0 else f" ± {100 * one['behind_half']:.2f}"
-    memory = "-" if one["peak_bytes"] is None else f"{one['peak_bytes'] / 2**20:,.0f}"
-    return [
-        one["method"], f"{100 * one['mean']:.2f}" + ("" if alone else f" ± {100 * one['std']:.2f}"), pair,
-        f"{one['seconds']:.1f}", "-" if alone else f"{100 * one['low']:.2f} .. {100 * one['high']:.2f}",
-        f"{one['parameters']:,}", memory, str(len(one["tried"])),
-    ]  # fmt: skip
