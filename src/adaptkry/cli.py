@@ -22,6 +22,7 @@ from adaptkry import (
     pictures,
     predictions,
     reports,
+    reproduction,
     runs,
     screens,
     settings,
@@ -33,6 +34,7 @@ from adaptkry.graph import Graph
 from adaptkry.lookup import pick
 from adaptkry.methods import METHODS
 from adaptkry.recipes import recipe
+from adaptkry.reproduction import documents
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",
@@ -320,6 +322,65 @@ def report(
     """Write one HTML page about one run or several: it works from disk, without a server or the network."""
     page = reports.write(run, out or run[0] / "report.html")
     typer.echo(json.dumps({"report": str(page)}) if as_json else f"report: {page}")
+
+
+@app.command(
+    "reproduce",
+    epilog="Examples:  adaptkry reproduce angles  |  adaptkry reproduce table-2 --device cuda  |  "
+    "adaptkry reproduce all --quick  |  adaptkry reproduce table-2 --only adaptkry --splits 3",
+)
+def reproduce_items(
+    items: Annotated[list[str], typer.Argument(help=f"all, or some of {', '.join(reproduction.ITEMS)}.")],
+    device: Device = "auto",
+    count: Annotated[int, typer.Option("--splits", min=1, help="How many of the ten splits.")] = 10,
+    quick: Annotated[
+        bool,
+        typer.Option(help="2 splits, 20 epochs, fewer settings, built-in graphs for missing ones: does it all run?"),
+    ] = False,
+    only: Annotated[str | None, typer.Option(help="Only cells whose row or column has this name.")] = None,
+    resume: Annotated[bool, typer.Option(help="Leave out cells that this commit has rows of already.")] = False,
+    render: Annotated[bool, typer.Option(help="Measure nothing, write the documents from the rows.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder of rows; results, or runs/quick/results.")] = None,
+    docs: Annotated[Path | None, typer.Option(help="Folder of documents; docs, or runs/quick.")] = None,
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Re-run the paper's tables and figures: rows, then Markdown, LaTeX, pictures and a page, all from rows.
+
+    Exit code 3: some data is missing, the rest was done. Exit code 1: some cells could not be measured.
+    """
+    names = list(reproduction.ITEMS) if items == ["all"] else [pick_item(name) for name in items]
+    how = reproduction.How(device, count, quick, data_root)
+    fitting.choose_device(device)
+    rows = fitting.usable_folder(out or Path("runs/quick/results" if quick else "results"))
+    pages = fitting.usable_folder(docs or Path("runs/quick" if quick else "docs"))
+    done: dict[str, reproduction.Outcome] = {}
+    if not render:
+        total = sum(len(reproduction.jobs_of(name, how, only)) for name in names)
+        try:
+            with timing.progress("cells", total, quiet=as_json) as tick:
+                done = reproduction.reproduce(names, how, rows, only=only, resume=resume, tick=tick)
+        except KeyboardInterrupt:
+            typer.echo(f"stopped; finished cells are in {rows}, --resume leaves them out", err=True)
+            raise typer.Exit(130) from None
+    page = documents.write(names, rows, pages, quick)
+    missing = {graph: why for one in done.values() for graph, why in one.missing.items()}
+    failed = [f"{name}: {text}" for name, one in done.items() for text in one.failed]
+    if as_json:
+        count_of = {name: one.rows for name, one in done.items()}
+        said = {"rows": count_of, "missing": missing, "failed": failed, "report": str(page)}
+        typer.echo(json.dumps(said | {"document": str(pages / "reproduction.md")}))
+    else:
+        screens.print_reproduction(done, missing, failed)
+        typer.echo(f"rows: {rows}\ndocument: {pages / 'reproduction.md'}\nreport: {page}")
+    if missing or failed:
+        raise typer.Exit(1 if failed else 3)
+
+
+def pick_item(name: str) -> str:
+    """The item's name, or an error with the nearest ones."""
+    pick(reproduction.ITEMS, name, "item")
+    return name
 
 
 @app.command(epilog="Examples:  adaptkry inspect csbm  |  adaptkry inspect squirrel --json")

@@ -94,3 +94,14 @@ def print_comparison(entries: list[dict], metric: str) -> None:
     for one in entries:
         if one["failed"]:
             screen.print(f"{one['method']} could not run: {escape(one['failed'])}", highlight=False, soft_wrap=True)
+
+
+def print_reproduction(done: dict, missing: dict[str, str], failed: list[str]) -> None:
+    """One line an item, then what is missing and what failed."""
+    for name, one in done.items():
+        gaps = f", without {', '.join(one.missing)}" if one.missing else ""
+        screen.print(f"{name}: {one.rows} rows{gaps}", highlight=False)
+    for why in missing.values():
+        screen.print(f"missing: {why}", style="yellow", highlight=False)
+    for text in failed:
+        screen.print(f"failed: {text}", style="red", highlight=False)

@@ -37,7 +37,9 @@ class Cell:
         return comparison.interval(self.numbers)
 
     def text(self, decimals: int = 2) -> str:
-        """Mean and interval."""
+        """Mean and interval; a count as a count."""
+        if isinstance(self.rows[0].get("value"), int):
+            return f"{self.rows[0]['value']:,}"
         spread = f" ± {self.half:.{decimals}f}" if len(self.numbers) > 1 else ""
         return f"{self.mean:,.{decimals}f}{spread}"
 

@@ -1,0 +1,114 @@
+"""The paper, re-run: one item a table or figure. Rows first; documents are written from rows and never typed.
+
+>>> reproduce(["hyper-parameters"], How(quick=True), Path("/tmp/adaptkry-doctest"))["hyper-parameters"].missing
+{}
+"""
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+
+from adaptkry import fitting, results
+from adaptkry.lookup import pick
+from adaptkry.reproduction import cells
+from adaptkry.reproduction.core import How, Job, Missing
+from adaptkry.reproduction.items import (
+    angles,
+    direction,
+    figure_1,
+    hyper_parameters,
+    large_graphs,
+    learned_filters,
+    orthogonality,
+    running_times,
+    split_schemes,
+    table_1,
+    table_2,
+    tau_sensitivity,
+    tau_sets,
+    theory,
+    tying,
+)
+
+ITEMS: dict[str, ModuleType] = {
+    one.__name__.rpartition(".")[2].replace("_", "-"): one
+    for one in (
+        table_1, table_2, tau_sets, orthogonality, hyper_parameters, large_graphs, figure_1, tau_sensitivity, angles,
+        running_times, learned_filters, theory, direction, tying, split_schemes,
+    )
+}  # fmt: skip
+PAPER = tomllib.loads((files("adaptkry.reproduction") / "paper.toml").read_text(encoding="utf-8"))
+
+
+@dataclass
+class Outcome:
+    """What became of an item."""
+
+    rows: int = 0
+    missing: dict[str, str] = field(default_factory=dict)  # graph -> why
+    failed: list[str] = field(default_factory=list)
+
+
+def reproduce(
+    names: Sequence[str],
+    how: How,
+    out: Path,
+    *,
+    only: str | None = None,
+    resume: bool = False,
+    tick: Callable[[], object] = lambda: None,
+) -> dict[str, Outcome]:
+    """Measure items and append their rows to `out`/ITEM.jsonl.
+
+    Args:
+        names: items; see `ITEMS`.
+        how: device, number of splits, quick or not.
+        out: the folder of rows.
+        only: measure only cells whose row or column has this name.
+        resume: leave out cells that this commit has rows of already.
+        tick: called after every job.
+    """
+    return {name: measure(name, how, out, only, resume, tick) for name in names}
+
+
+def jobs_of(name: str, how: How, only: str | None = None) -> list[Job]:
+    """The jobs of an item, in order."""
+    made = pick(ITEMS, name, "item").jobs(PAPER[name], how)
+    return [job for job in made if only is None or only in (job.row, job.column)]
+
+
+def measure(name: str, how: How, out: Path, only: str | None, resume: bool, tick) -> Outcome:
+    """One item: a job that cannot run is told of, and the others go on."""
+    origin = results.provenance(fitting.choose_device(how.device))
+    stamp = {"item": name, "quick": how.quick, "made": datetime.now(UTC).isoformat(timespec="seconds"), **origin}
+    path, outcome = out / f"{name}.jsonl", Outcome()
+    done = there(path, name, origin["commit"], how.quick) if resume else set()
+    for job in jobs_of(name, how, only):
+        if (job.row, job.column) not in done and job.graph not in outcome.missing:
+            outcome.rows += run(job, how, path, stamp, outcome)
+        tick()
+    return outcome
+
+
+def run(job: Job, how: How, path: Path, stamp: dict, outcome: Outcome) -> int:
+    """Rows of one job, appended as soon as they are there; returns how many."""
+    try:
+        rows = job.measure(None if job.graph is None else how.load(job.graph))
+    except Missing as error:
+        outcome.missing[str(job.graph)] = str(error)
+        return 0
+    except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
+        outcome.failed.append(f"{job.row}, {job.column}: {str(error).splitlines()[0]}")
+        return 0
+    results.append(path, [{"row": job.row, "column": job.column, **stamp, **row} for row in rows])
+    return len(rows)
+
+
+def there(path: Path, name: str, commit: str, quick: bool) -> set[tuple[str, str]]:
+    """Cells that have rows of this commit."""
+    rows, _ = cells.read(path, name)
+    return {(row["row"], row["column"]) for row in rows if row["commit"] == commit and row["quick"] == quick}
