@@ -366,14 +366,15 @@ def reproduce_items(
     page = documents.write(names, rows, pages, quick)
     missing = {graph: why for one in done.values() for graph, why in one.missing.items()}
     failed = [f"{name}: {text}" for name, one in done.items() for text in one.failed]
+    replaced = sorted(set().union(*(one.replaced for one in done.values())))
     if as_json:
         count_of = {name: one.rows for name, one in done.items()}
-        said = {"rows": count_of, "missing": missing, "failed": failed, "report": str(page)}
+        said = {"rows": count_of, "missing": missing, "replaced": replaced, "failed": failed, "report": str(page)}
         typer.echo(json.dumps(said | {"document": str(pages / "reproduction.md")}))
     else:
-        screens.print_reproduction(done, missing, failed)
+        screens.print_reproduction(done, missing, replaced, failed)
         typer.echo(f"rows: {rows}\ndocument: {pages / 'reproduction.md'}\nreport: {page}")
-    if missing or failed:
+    if missing or replaced or failed:
         raise typer.Exit(1 if failed else 3)
 
 

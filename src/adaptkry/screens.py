@@ -96,12 +96,14 @@ def print_comparison(entries: list[dict], metric: str) -> None:
             screen.print(f"{one['method']} could not run: {escape(one['failed'])}", highlight=False, soft_wrap=True)
 
 
-def print_reproduction(done: dict, missing: dict[str, str], failed: list[str]) -> None:
+def print_reproduction(done: dict, missing: dict[str, str], replaced: list[str], failed: list[str]) -> None:
     """One line an item, then what is missing and what failed."""
     for name, one in done.items():
         gaps = f", without {', '.join(one.missing)}" if one.missing else ""
         screen.print(f"{name}: {one.rows} rows{gaps}", highlight=False)
     for why in missing.values():
         screen.print(f"missing: {why}", style="yellow", highlight=False)
+    if replaced:
+        screen.print(f"not at hand, a built-in graph in its place: {', '.join(replaced)}", style="yellow")
     for text in failed:
         screen.print(f"failed: {text}", style="red", highlight=False)

@@ -15,7 +15,7 @@ from types import ModuleType
 from adaptkry import fitting, results
 from adaptkry.lookup import pick
 from adaptkry.reproduction import cells
-from adaptkry.reproduction.core import How, Job, Missing
+from adaptkry.reproduction.core import How, Job, Missing, at_hand
 from adaptkry.reproduction.items import (
     angles,
     direction,
@@ -50,6 +50,7 @@ class Outcome:
 
     rows: int = 0
     missing: dict[str, str] = field(default_factory=dict)  # graph -> why
+    replaced: set[str] = field(default_factory=set)  # graphs in whose place a quick run took a built-in one
     failed: list[str] = field(default_factory=list)
 
 
@@ -104,6 +105,8 @@ def run(job: Job, how: How, path: Path, stamp: dict, outcome: Outcome) -> int:
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
         outcome.failed.append(f"{job.row}, {job.column}: {str(error).splitlines()[0]}")
         return 0
+    if how.quick and not at_hand(job.graph, how.data_root):
+        outcome.replaced.add(str(job.graph))
     results.append(path, [{"row": job.row, "column": job.column, **stamp, **row} for row in rows])
     return len(rows)
 

@@ -44,9 +44,11 @@ class How:
         return replace(made, epochs=min(made.epochs, QUICK_EPOCHS)) if self.quick else made
 
     def split(self, graph: Graph, scheme: str = "class_balanced") -> Split:
-        """As many splits of a scheme as were asked for, or as there are."""
-        there = 1 if graph.info.masks is None else len(graph.info.masks["train"])
+        """As many splits of a scheme as were asked for, or as there are; a stand-in has no fixed ones."""
         wanted = QUICK_SPLITS if self.quick else self.splits
+        if self.quick and graph.info.masks is None and scheme == "fixed":
+            return splits.make(graph, "stratified", wanted)
+        there = 1 if graph.info.masks is None else len(graph.info.masks["train"])
         return splits.make(graph, scheme, min(wanted, there) if scheme == "fixed" else wanted)
 
 
@@ -55,11 +57,16 @@ def _load(name: str, root: Path | None, quick: bool) -> Graph:
     if name not in CARDS:
         return datasets.load(name)
     try:
-        if quick and raw.find(CARDS[name], root) is None:
+        if quick and not at_hand(name, root):
             return stand_in(name)
         return datasets.load(name, root=root)
     except (OSError, ImportError) as error:
         raise Missing(str(error).splitlines()[0]) from None
+
+
+def at_hand(name: str | None, root: Path | None) -> bool:
+    """Whether a graph is built in or its files are on this machine."""
+    return name not in CARDS or raw.find(CARDS[name], root) is not None
 
 
 def stand_in(name: str) -> Graph:
@@ -93,6 +100,8 @@ def trained(graph: Graph, made: Sequence[Recipe], split: Split, how: How) -> lis
     return [{**row, **extra} for row in run.rows]
 
 
-def training(how: How, row: str, column: str, graph: str, made: Sequence[Recipe], scheme: str = "class_balanced") -> Job:
+def training(
+    how: How, row: str, column: str, graph: str, made: Sequence[Recipe], scheme: str = "class_balanced"
+) -> Job:
     """A job that trains one recipe, or chooses among several on validation."""
     return Job(graph, row, column, lambda g: trained(g, made, how.split(g, scheme), how))
