@@ -66,7 +66,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], no
 
 
 def series(
-    name: str, x: Sequence, y: Sequence, low: Sequence | None = None, high: Sequence | None = None, dashed: bool = False
+    name: str, x: Iterable, y: Iterable, low: Iterable | None = None, high: Iterable | None = None, dashed: bool = False
 ) -> dict:
     """One line of a chart.
 
@@ -78,14 +78,14 @@ def series(
         high: upper ends of the intervals, or None.
         dashed: draw it dashed, such as a published value.
     """
-    x = list(x) if isinstance(x, range) else x
-    made = {"name": str(name), "x": finite(x), "y": finite(y), "low": finite(low), "high": finite(high)}
+    given = {"x": x, "y": y, "low": low, "high": high}
+    made: dict[str, Any] = {part: None if v is None else finite(list(v)) for part, v in given.items()}
     for part in ("y", "low", "high"):
         if made[part] is not None and len(made[part]) != len(made["x"]):
             raise ValueError(f"series {name!r} has {len(made['x'])} x, but {len(made[part])} {part}.")
     if (low is None) != (high is None):
         raise ValueError(f"series {name!r} needs both ends of its intervals or none: give low and high.")
-    return made | {"dashed": bool(dashed)}
+    return {"name": str(name), **made, "dashed": bool(dashed)}
 
 
 def chart(
@@ -142,7 +142,7 @@ def experiment(
 
 
 def whole(facts: Mapping) -> dict:
-    """The experiment with empty parts where keys are missing, checked as if it were built here: it may come from disk."""
+    """The experiment, perhaps from disk, with empty parts where keys are missing, checked as if it were built here."""
     try:
         return experiment(
             str(facts.get("title", "experiment")),
@@ -226,10 +226,8 @@ def of_comparison(
     return experiment(
         f"Methods on {graph_name}",
         lead=leader(good, metric),
-        tables=[
-            table(f"Test {metric} (%), the same splits for all", COMPARED, [list(x.values()) for x in lines], note)
-        ],
-        charts=[chart(f"Test {metric}", [drawn], x="method", y=f"test {metric} (%)")] if good else [],
+        tables=[table(f"Test {metric} (%), the same splits for all", columns, rows, note)],
+        charts=[chart(f"Test {metric} on {graph_name}", [drawn], x="method", y=f"test {metric} (%)")] if good else [],
         notes=[f"warning: {text}" for text in warnings],
         made=provenance,
     )

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -150,12 +151,12 @@ def grid_picture(path: Path, charts: Sequence[dict], columns: int = 3) -> Path:
     looks = {name: look(i) for i, name in enumerate(names)}
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()  # a user's matplotlibrc does not change the picture
-        mpl.rcParams.update(PRINTED)
+        mpl.rcParams.update(PRINTED)  # type: ignore[arg-type]
         warnings.filterwarnings("ignore", message="Glyph")  # a letter the font lacks is drawn as a box
         size = (width * CENTIMETRE, (rows * height + 0.5) * CENTIMETRE)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        handles: dict[str, object] = {}
+        handles: dict[str, Any] = {}
         for axes, chart in zip(panels, charts, strict=False):
             for name, handle in draw_chart(axes, chart, looks).items():
                 handles.setdefault(name, handle)
@@ -177,9 +178,9 @@ def look(index: int) -> dict:
     return {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": "-" if index < len(COLOURS) else ":"}
 
 
-def draw_chart(axes, chart: dict, looks: dict[str, dict]) -> dict[str, object]:
+def draw_chart(axes, chart: dict, looks: dict[str, dict]) -> dict[str, Any]:
     """Draw one chart; what its legend shows, by name."""
-    handles: dict[str, object] = {}
+    handles: dict[str, Any] = {}
     axes.set_title(chart["title"])
     axes.set_xlabel(chart["x"])
     axes.set_ylabel(chart["y"])

@@ -263,8 +263,8 @@ function experimentPage({ title, lead, tables, charts, notes, made }) {
   return [card(title, true, lead ? make("p", { class: "lead" }, lead) : "", ...notes.filter(loud).map((text) => make("p", { class: "warning" }, text))),
     ...tables.map((one) => card(one.title, true, table(one.columns, one.rows), one.note ? make("p", {}, one.note) : "")),
     ...charts.map(plotted),
-    calm.length ? card("Notes", true, make("ul", {}, ...calm.map((text) => make("li", {}, text)))) : null,
-    Object.keys(made).length ? card("Made", true, table(["", "value"], Object.entries(made))) : null];
+    calm.length ? card("Notes", false, make("ul", {}, ...calm.map((text) => make("li", {}, text)))) : null,
+    Object.keys(made).length ? card("Made", false, table(["what", "value"], Object.entries(made))) : null];
 }
 
 const isRun = (facts) => facts.kind !== "experiment", runs = all.filter(isRun);
@@ -275,7 +275,7 @@ function show(index) {
   document.getElementById("main").replaceChildren(...(isRun(all[index]) ? runPage : experimentPage)(all[index]).filter(Boolean));
 }
 
-const counted = [[runs.length, "run(s)"], [all.length - runs.length, "experiment(s)"]].filter(([count]) => count).map(([count, what]) => `${count} ${what}`);
+const counted = [[runs.length, "run"], [all.length - runs.length, "experiment"]].filter(([count]) => count).map(([count, what]) => `${count} ${what}${count > 1 ? "s" : ""}`);
 const from = isRun(all[0]) ? all[0].about : all[0].made;
 document.getElementById("made").textContent = [counted.join(", "), ...["version", "commit", "device"].filter((name) => from[name]).map((name) => `${name} ${from[name]}`)].join("; ");
 if (runs.length > 1) {
