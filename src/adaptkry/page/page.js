@@ -42,7 +42,7 @@ function pieces(length, usable) {
 // One chart for everything: lines with bands or whiskers and bars, over numbers or names, linear or logarithmic upwards.
 function chart({ x, y, lines = [], areas = [], bars = [], across, up, label, log = false, names = null }) {
   const turned = names && names.join("  ").length > 66, W = 560, left = 66, right = 26, top = 10;
-  const bottom = 42 + (turned ? 4.4 * Math.min(18, Math.max(...names.map((name) => name.length))) : 0), H = 300 + bottom - 42;
+  const bottom = 42 + (turned ? 5.6 * Math.min(18, Math.max(...names.map((name) => name.length))) : 0), H = 300 + bottom - 42;
   const level = (v) => (log ? Math.log10(v) : v), usable = (v) => there(v) && (!log || v > 0);
   const X = (v) => left + ((v - x[0]) / (x[1] - x[0] || 1)) * (W - left - right);
   const Y = (v) => H - bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (H - top - bottom);
@@ -218,10 +218,9 @@ function weights(run) {
 
 function angles(run) {
   if (run.settings.degree < 2) return null;
-  const series = Object.entries(run.angles), y = range(series.flatMap(([, a]) => a).concat(0));
-  return card("Angle between consecutive hops", false, chart({ x: [1, Math.max(2, ...series.map(([, a]) => a.length))], y, across: "hop", up: "degrees", label: "angle between consecutive hops",
-    lines: series.map(([, a], i) => ({ x: a.map((_, k) => k + 1), y: a, colour: ["var(--blue)", "var(--orange)", "var(--soft)"][i % 3] })) }),
-    make("p", {}, `tau ${series.map(([tau]) => tau).join(", ")}`));
+  const lines = Object.entries(run.angles).map(([tau, a], i) => ({ x: a.map((_, k) => k + 1), y: a, said: `tau ${tau}`, colour: `var(--series${i % 7})` }));
+  return card("Angle between consecutive hops", false, chart({ x: [1, Math.max(2, ...lines.map((line) => line.x.length))], y: range(lines.flatMap((line) => line.y).concat(0)),
+    across: "hop", up: "degrees", label: "angle between consecutive hops", lines }), legend(lines));
 }
 
 function classes(run) {
@@ -254,7 +253,7 @@ function plotted({ title, x: across, y: up, log, series, behind }) {
   const bars = behind ? behind.mass.map((m, i) => ({ from: behind.edges[i], to: behind.edges[i + 1], high: shown[0] + (m / most) * (shown[1] - shown[0]) * 0.9 })) : [];
   const ends = lines.flatMap((line) => line.x).concat(behind ? behind.edges : []);
   const areas = names ? [] : lines.filter((line) => line.low);
-  return card(title, names && names.length > 10, chart({ x: names ? [-0.5, names.length - 0.5] : [Math.min(...ends), Math.max(...ends)], y: shown, lines, areas, bars, across, up, label: title, log, names }),
+  return card(title, false, chart({ x: names ? [-0.5, names.length - 0.5] : [Math.min(...ends), Math.max(...ends)], y: shown, lines, areas, bars, across, up, label: title, log, names }),
     legend([...lines, ...(behind ? [{ said: behind.name, colour: "var(--grey)", bar: true }] : [])]));
 }
 
