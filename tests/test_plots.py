@@ -54,6 +54,13 @@ def test_the_same_chart_gives_the_same_bytes_and_no_date(tmp_path, kind, index):
         assert word not in first
 
 
+def test_numbers_of_a_logarithmic_axis_are_plain(tmp_path, monkeypatch):
+    monkeypatch.setitem(plots.PRINTED, "svg.fonttype", "none")  # words stay words
+    words = plots.chart_picture(tmp_path / "a.svg", CHARTS[0]).read_text()
+    assert ">10</text>" in words
+    assert "mathdefault" not in words
+
+
 def test_a_grid_holds_every_chart_under_one_legend(tmp_path):
     grid = plots.grid_picture(tmp_path / "grid.svg", CHARTS, columns=3).read_text()
     assert grid.count('id="axes_') >= len(CHARTS)

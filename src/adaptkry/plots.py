@@ -184,8 +184,12 @@ def draw_chart(axes, chart: dict, looks: dict[str, dict]) -> dict[str, Any]:
     axes.set_title(chart["title"])
     axes.set_xlabel(chart["x"])
     axes.set_ylabel(chart["y"])
+    if not any(v is not None for line in chart["series"] for v in line["y"]):
+        axes.text(0.5, 0.5, "nothing was measured", ha="center", transform=axes.transAxes)
+        axes.set(xticks=[], yticks=[])
+        return handles
     if chart["log"]:
-        axes.set_yscale("log")
+        draw_logarithmic(axes)
     places = list(dict.fromkeys(v for line in chart["series"] for v in line["x"] if isinstance(v, str)))
     if places:
         draw_names(axes, places)
@@ -197,6 +201,15 @@ def draw_chart(axes, chart: dict, looks: dict[str, dict]) -> dict[str, Any]:
         style = looks[line["name"]] | ({"linestyle": "--"} if line["dashed"] else {})
         handles[line["name"]] = draw_line(axes, x, line, style, named=bool(places))
     return handles
+
+
+def draw_logarithmic(axes) -> None:
+    """A logarithmic axis with plain numbers: matplotlib's own are formulas, which `text.parse_math` leaves unread."""
+    from matplotlib.ticker import LogFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))  # between powers where they are few
 
 
 def draw_names(axes, places: Sequence[str]) -> None:
