@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test test-slow check bench clean
+.PHONY: run test test-slow test-browser check bench clean
 .DEFAULT_GOAL := run
 
 # The stamp is newer than both files after an install, so a second call installs nothing.
@@ -21,6 +21,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m "slow or distributed"
+
+test-browser: $(READY)
+	$(BIN)/python -m pytest -rs -m browser tests/test_reports.py
 
 check: $(READY)
 	$(BIN)/ruff check .

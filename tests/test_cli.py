@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -201,3 +202,10 @@ def test_compare_ranks_methods_and_names_its_file(home):
     assert found.stdout.index("adaptkry") < found.stdout.index("mlp")
     page = json.loads((home / "both" / "comparison.json").read_text())
     assert [one["method"] for one in page["methods"]] == ["adaptkry", "mlp"]
+    assert found.stdout.strip().endswith("report: both/report.html")
+    assert (home / "both" / "report.html").exists()
+    words = ["report", "both", "--out", "again.html", "--figures", "figures", "--json"]
+    again = json.loads(run(*words, cwd=home).stdout)
+    assert again["report"] == "again.html"
+    assert [Path(path).suffix for path in again["figures"]] == [".svg", ".png"]
+    assert all((home / path).exists() for path in again["figures"])

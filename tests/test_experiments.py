@@ -34,7 +34,7 @@ def test_an_experiment_is_json_as_it_is():
     [
         (lambda: cell("1", verdict="wrong"), "verdict must be one of 'holds', 'above', 'below', ''; got 'wrong'"),
         (lambda: table("T", ["a", "b"], [[1]]), "'T' has 2 columns, but a row with 1 cells"),
-        (lambda: table("T", ["a"], [[[1]]]), "a cell is text, a number"),
+        (lambda: table("T", ["a"], [[(1, 2)]]), "a cell is text, a number"),  # type: ignore[list-item]
         (lambda: series("S", [1, 2], [1]), "'S' has 2 x, but 1 y"),
         (lambda: series("S", [1], [1], low=[0]), "give low and high"),
         (lambda: chart("C", [series("S", [1], [0.0])], log=True), "is logarithmic, but holds 0.0"),

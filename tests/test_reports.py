@@ -3,14 +3,14 @@
 import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from adaptkry import facts, fitting, reports, splits
+from adaptkry import experiments, facts, fitting, reports, splits
 from adaptkry.datasets.synthetic import csbm
+from adaptkry.experiments import cell, series
 from adaptkry.operators import Propagation
 from adaptkry.recipes import recipe
 from adaptkry.spectrum import eigenvalues
@@ -68,47 +68,194 @@ def test_a_folder_without_facts_is_refused(tmp_path):
         reports.write([tmp_path], tmp_path / "page.html")
 
 
-QUIET = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--virtual-time-budget=4000",
-    "--dump-dom",
-    "--enable-logging=stderr",
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    """An experiment with all that a page can show, evil names among it."""
+    marks = [cell("81.2 ± 0.9", 81.2, "holds"), cell("9.50", 9.5, "above"), cell("", None, "below")]
+    rows = [["cora", 81.25, marks[0]], ["10", None, marks[2]], [EVIL, 9.5, marks[1]], ["9", 100, None]]
+    columns = ["graph", "published", "ours", *(f"a wide column {k}" for k in range(12))]
+    lines = [
+        series("ours", [0.5, 1.0, 1.5], [3.0, 0.5, 20.0], low=[2.0, -0.1, 10.0], high=[4.0, 0.9, 30.0]),
+        series(EVIL, [0.5, 1.0, 1.5], [4.0, None, 25.0], dashed=True),
+    ]
+    names = [f"method {k}" for k in range(14)]
+    methods = [series(s, names, range(14), range(-1, 13), range(1, 15)) for s in ("Cora", "Actor")]
+    made = experiments.experiment(
+        "Sensitivity <b>now</b>",
+        lead="It holds.",
+        tables=[experiments.table("Every graph", columns, [[*row, *range(12)] for row in rows], EVIL)],
+        charts=[
+            experiments.chart("Seconds", lines, x="tau", y="seconds", log=True),
+            experiments.chart("Methods", methods, x="method", y="test %"),
+        ],
+        notes=["warning: few nodes", EVIL],
+        made={"version": "1"},
+    )
+    place = tmp_path_factory.mktemp("experiment")
+    reports.write_facts(place, made)
+    return place
+
+
+def test_a_page_holds_runs_and_experiments_side_by_side(folder, experiment, tmp_path):
+    page = reports.write([folder, experiment], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert EVIL not in page
+    assert page.count("</script>") == 2
+    assert len(page) < 5_000_000
+
+
+def test_missing_keys_of_an_experiment_mean_empty(tmp_path):
+    bare = {"kind": "experiment", "charts": [{"series": [{"name": "a", "x": [1], "y": [2]}]}], "tables": [{}]}
+    (tmp_path / "facts.json").write_text(json.dumps(bare))
+    data = re.search(r'id="data">(.*?)</script>', reports.page([reports.read_facts(tmp_path)]), re.DOTALL)
+    assert data is not None
+    (shown,) = json.loads(data[1])
+    assert shown["notes"] == shown["tables"][0]["rows"] == []
+    assert shown["charts"][0]["series"][0]["low"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "neither a run nor an experiment"),
+        ('{"kind": "other"}', "neither a run nor an experiment"),
+        ('{"kind": "experiment", "charts": [{"series": [{"name": "a"}]}]}', "cannot be read"),
+    ],
 )
-# Appended to the page: a person's hands. What was seen is written where the test can read it.
-HANDS = """<script>{
-const seen = {}, path = () => document.querySelector("#explorer path.response").getAttribute("d");
-const before = path(), slider = document.querySelector("input[type=range]");
-slider.value = 1.5; slider.dispatchEvent(new Event("input"));
-seen.moved = path() !== before; seen.shown = document.querySelector("output").value;
-const table = [...document.querySelectorAll("table")].find((t) => t.textContent.includes("F1 %"));
-const column = () => [...table.querySelectorAll("tbody tr")].map((row) => row.cells[0].textContent);
-seen.first = column(); table.querySelector("th button").click(); seen.up = column();
-table.querySelector("th button").click(); seen.down = column();
-document.body.setAttribute("data-seen", JSON.stringify(seen));
-}</script>"""
+def test_facts_of_no_known_kind_are_refused_in_one_sentence(tmp_path, text, message):
+    (tmp_path / "facts.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        reports.write([tmp_path], tmp_path / "page.html")
+
+
+def test_figures_are_every_chart_as_svg_and_png(folder, experiment, tmp_path):
+    drawn = reports.figures([folder, experiment], tmp_path / "new" / "figures")
+    assert {path.suffix for path in drawn} == {".svg", ".png"}
+    assert [path.stem for path in drawn[::2]] == [
+        "01-learned-filter-adaptkry-on-csbm",
+        "02-training-loss-adaptkry-on-csbm",
+        "03-validation-accuracy-adaptkry-on-csbm",
+        "04-weight-of-each-hop-adaptkry-on-csbm",
+        "05-angle-between-consecutive-hops-adaptkry-on-csbm",
+        "06-seconds",
+        "07-methods",
+    ]
+    assert all(path.stat().st_size > 5000 for path in drawn)
+
+
+def test_the_mean_of_a_runs_chart_is_that_of_its_trainings(found):
+    drawn = experiments.charts_of(found[0])[0]
+    response = np.array(found[0]["filter"]["responses"])
+    assert drawn["series"][0]["y"][::-1] == pytest.approx(response.mean(0))
+    assert drawn["series"][0]["low"][::-1] == pytest.approx(response.min(0))
+    assert drawn["behind"]["edges"] == sorted(drawn["behind"]["edges"])
+
+
+QUIET = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's chromium under its own driver; Selenium is not let look for one on the network."""
+    programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    if missing := [name for name, path in programs.items() if path is None]:
+        pytest.skip(f"{' and '.join(missing)} not found (Debian: apt-get install chromium chromium-driver)")
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs["chromium"]
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for word in QUIET:
+        options.add_argument(word)
+    driver = webdriver.Chrome(options, webdriver.ChromeService(programs["chromedriver"]))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def opened(browser, folder, experiment, tmp_path):
+    """The page of one run and one experiment, wide; in the end the browser must have had nothing to complain about."""
+    browser.set_window_size(1280, 1000)
+    browser.get(reports.write([folder, experiment], tmp_path / "report.html").as_uri())
+    yield browser
+    assert browser.get_log("browser") == []
+
+
+def press(opened, words: str) -> None:
+    """Press the tab with these words."""
+    next(one for one in opened.find_elements("css selector", "#tabs button") if words in one.text).click()
+
+
+def column(opened, heading: str, place: int = 0) -> list[str]:
+    """What a column of the first table with that heading says, from top to bottom."""
+    tables = opened.find_elements("xpath", f"//table[.//th[contains(., '{heading}')]]")
+    return [
+        row.find_elements("css selector", "td")[place].text for row in tables[0].find_elements("xpath", ".//tbody/tr")
+    ]
+
+
+def head(opened, heading: str):
+    """The button in a table's head."""
+    return opened.find_element("xpath", f"//th/button[contains(., '{heading}')]")
 
 
 @pytest.mark.browser
-def test_in_a_browser_the_slider_moves_the_curve_tables_sort_and_names_stay_text(folder, tmp_path):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    page = tmp_path / "report.html"
-    page.write_text(reports.page([reports.read_facts(folder)]).replace("</body>", HANDS + "</body>"), encoding="utf-8")
-    words = [chromium, *QUIET, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert "CONSOLE" not in done.stderr, done.stderr
-    kept = re.search(r'data-seen="(.*?)"', done.stdout)
-    assert kept is not None, "the page's script did not run to its end"
-    seen = json.loads(kept[1].replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">"))
-    assert seen["moved"]
-    assert seen["shown"] == "1.50"
-    assert sorted(seen["first"]) == sorted([EVIL, "<b>other</b>"])
-    assert seen["down"] == seen["up"][::-1] == sorted(seen["up"], reverse=True)
+def test_in_a_browser_the_slider_moves_the_curve(opened):
+    def curve() -> str:
+        return opened.find_element("css selector", "#explorer path.response").get_attribute("d")
+
+    before, slider = curve(), opened.find_element("css selector", "input[type=range]")
+    slider.send_keys("\ue014" * 5)  # the right arrow
+    near, shown = curve(), float(opened.find_element("css selector", "output").text)
+    assert near != before
+    slider.send_keys("\ue010")  # the End key
+    assert curve() not in (before, near)
+    assert shown < float(opened.find_element("css selector", "output").text) == 1.9
+
+
+@pytest.mark.browser
+def test_in_a_browser_a_pressed_head_sorts_and_empty_cells_stay_last(opened):
+    press(opened, "Sensitivity")
+    assert column(opened, "published", 1) == ["81.25", "-", "9.5", "100"]
+    head(opened, "published").click()
+    assert column(opened, "published", 1) == ["9.5", "81.25", "100", "-"]
+    head(opened, "published").click()
+    assert column(opened, "published", 1) == ["100", "81.25", "9.5", "-"]
+    head(opened, "graph").click()
+    assert column(opened, "published")[:2] == ["9", "10"]  # numbers by size, not by their first digit
+    head(opened, "ours").send_keys("\ue007")  # the Enter key
+    assert [text.split()[0] for text in column(opened, "published", 2)[:2]] == ["9.50", "81.2"]
+    assert head(opened, "ours").find_element("xpath", "..").get_attribute("aria-sort") == "ascending"
+
+
+@pytest.mark.browser
+def test_in_a_browser_verdicts_are_badges_with_words_and_names_stay_text(opened):
+    assert opened.execute_script("return document.querySelectorAll('script').length") == 2
+    assert EVIL in column(opened, "F1 %")
+    press(opened, "Sensitivity <b>now</b>")
+    badges = opened.find_elements("css selector", "td .badge")
+    assert {badge.text.split()[-1] for badge in badges} == {"holds", "above", "below"}
+    assert len({badge.value_of_css_property("color") for badge in badges}) == 3
+    assert EVIL in column(opened, "published")
+    assert EVIL in [item.text for item in opened.find_elements("css selector", ".legend li")]
+    assert opened.execute_script("return document.querySelectorAll('script, b').length") == 2
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("tab", ["adaptkry on", "Sensitivity"])
+def test_in_a_browser_a_phone_scrolls_a_wide_table_in_its_own_box_only(opened, tab):
+    metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        press(opened, tab)
+        wide, window = opened.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide <= window == 390
+        if tab == "Sensitivity":
+            ends = opened.execute_script(
+                "const box = document.querySelector('main .scroll'); return [box.scrollWidth, box.clientWidth]"
+            )
+            assert ends[0] > ends[1]
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -16,6 +16,7 @@ from adaptkry import (
     comparison,
     datasets,
     demo,
+    experiments,
     facts,
     fitting,
     inspection,
@@ -23,6 +24,7 @@ from adaptkry import (
     predictions,
     reports,
     reproduction,
+    results,
     runs,
     screens,
     settings,
@@ -273,11 +275,16 @@ def compare(
         typer.echo(f"stopped; {len(done)} of {len(names)} methods are in {folder}", err=True)
         raise typer.Exit(130) from None
     written = comparison.save(entries, chosen, folder)
+    made = results.provenance(fitting.choose_device(device))
+    seen = experiments.of_comparison(entries, chosen.warnings, loaded.info.name, loaded.info.metric, made)
+    reports.write_facts(folder, seen)
+    page = reports.write([folder], folder / "report.html")
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), "warnings": chosen.warnings, "methods": entries}))
+        kept = {"folder": str(folder), "report": str(page), "warnings": chosen.warnings, "methods": entries}
+        typer.echo(json.dumps(kept))
     else:
         screens.print_comparison(entries, loaded.info.metric)
-        typer.echo(f"comparison: {written}")
+        typer.echo(f"comparison: {written}\nreport: {page}")
 
 
 def pick_method(name: str) -> str:
@@ -313,15 +320,25 @@ def named_graph(run: Path, name: str) -> str:
     return name
 
 
-@app.command(epilog="Examples:  adaptkry report runs/cora-adaptkry  |  adaptkry report runs/a runs/b --out both.html")
+@app.command(
+    epilog="Examples:  adaptkry report runs/cora-adaptkry  |  adaptkry report runs/a runs/b-comparison --out both.html"
+    "  |  adaptkry report runs/a --figures figures"
+)
 def report(
-    run: Annotated[list[Path], typer.Argument(help="One run folder or several.")],
+    run: Annotated[list[Path], typer.Argument(help="Folders of runs, comparisons or other experiments.")],
     out: Annotated[Path | None, typer.Option(help="The page; report.html in the first folder by default.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write every chart there too, as SVG and PNG.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML page about one run or several: it works from disk, without a server or the network."""
+    """Write one HTML page about runs and experiments: it works from disk, without a server or the network."""
     page = reports.write(run, out or run[0] / "report.html")
-    typer.echo(json.dumps({"report": str(page)}) if as_json else f"report: {page}")
+    drawn = reports.figures(run, figures) if figures else []
+    if as_json:
+        typer.echo(json.dumps({"report": str(page), "figures": [str(path) for path in drawn]}))
+    else:
+        typer.echo("\n".join([f"report: {page}", *(f"figure: {path}" for path in drawn)]))
 
 
 @app.command(

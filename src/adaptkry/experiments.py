@@ -55,7 +55,7 @@ def shown(one: Cell) -> str:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> dict:
     """A table that sorts by any of its columns; every row has one cell a column."""
-    kept = [list(finite(list(row))) for row in rows]
+    kept = [[cell(**one) if isinstance(one, dict) else finite(one) for one in row] for row in rows]
     for row in kept:
         if len(row) != len(columns):
             raise ValueError(f"table {title!r} has {len(columns)} columns, but a row with {len(row)} cells: {row}.")
@@ -66,7 +66,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], no
 
 
 def series(
-    name: str, x: Sequence, y: Sequence, low: Sequence | None = None, high: Sequence | None = None, dashed: bool = False
+    name: str, x: Iterable, y: Iterable, low: Iterable | None = None, high: Iterable | None = None, dashed: bool = False
 ) -> dict:
     """One line of a chart.
 
@@ -78,13 +78,14 @@ def series(
         high: upper ends of the intervals, or None.
         dashed: draw it dashed, such as a published value.
     """
-    made = {"name": str(name), "x": finite(x), "y": finite(y), "low": finite(low), "high": finite(high)}
+    given = {"x": x, "y": y, "low": low, "high": high}
+    made: dict[str, Any] = {part: None if v is None else finite(list(v)) for part, v in given.items()}
     for part in ("y", "low", "high"):
         if made[part] is not None and len(made[part]) != len(made["x"]):
             raise ValueError(f"series {name!r} has {len(made['x'])} x, but {len(made[part])} {part}.")
     if (low is None) != (high is None):
         raise ValueError(f"series {name!r} needs both ends of its intervals or none: give low and high.")
-    return made | {"dashed": bool(dashed)}
+    return {"name": str(name), **made, "dashed": bool(dashed)}
 
 
 def chart(
@@ -140,11 +141,75 @@ def experiment(
     }
 
 
+def whole(facts: Mapping) -> dict:
+    """The experiment, perhaps from disk, with empty parts where keys are missing, checked as if it were built here."""
+    try:
+        return experiment(
+            str(facts.get("title", "experiment")),
+            lead=str(facts.get("lead", "")),
+            tables=[table(**{"title": "", "columns": (), "rows": (), **one}) for one in facts.get("tables") or ()],
+            charts=[
+                chart(**{"title": "", **one, "series": [series(**line) for line in one.get("series", ())]})
+                for one in facts.get("charts") or ()
+            ],
+            notes=facts.get("notes") or (),
+            made=facts.get("made"),
+        )
+    except (TypeError, AttributeError) as error:  # a missing x, a key that nobody knows, a list for a dict
+        raise ValueError(f"experiment {facts.get('title')!r} cannot be read: {error}.") from None
+
+
+def charts_of(facts: Mapping) -> list[dict]:
+    """The charts of an experiment, or of a run: learned filter, learning curves, hop weights, angles."""
+    if facts.get("kind") == "experiment":
+        return whole(facts)["charts"]
+    about, settings = facts["about"], facts["settings"]
+    where, charts = f"{settings['method']} on {about['graph']}", []
+    if facts["filter"]:
+        charts.append(filter_chart(facts, f"Learned filter, {where}"))
+    for name, up in (("loss", "training loss"), ("validation", f"validation {about['metric']}")):
+        curve = facts["curves"][name]
+        if curve["epoch"]:
+            line = series("mean and range of trainings", curve["epoch"], curve["mean"], curve["low"], curve["high"])
+            charts.append(chart(f"{up.capitalize()}, {where}", [line], x="epoch", y=up))
+    hops = facts["hop_weights"]
+    if hops and len(hops[0]) > 1:
+        line = series("mean and range of trainings", range(len(hops[0])), *spread(hops))
+        charts.append(chart(f"Weight of each hop, {where}", [line], x="hop", y="weight"))
+    if settings["degree"] > 1 and facts["angles"]:
+        turned = [series(f"tau {tau}", range(1, len(found) + 1), found) for tau, found in facts["angles"].items()]
+        charts.append(chart(f"Angle between consecutive hops, {where}", turned, x="hop", y="degrees"))
+    return charts
+
+
+def filter_chart(facts: Mapping, title: str) -> dict:
+    """The learned response of a run over where the eigenvalues of its operator are, by frequency 1 - lambda."""
+    own = facts["settings"]["taus"][0]
+    near = min(facts["explorer"], key=lambda step: abs(step["tau"] - own), default=None)
+    behind = near and {
+        "name": f"density of states at tau {near['tau']:g}",
+        "edges": [1 - edge for edge in reversed(near["edges"])],
+        "mass": near["mass"][::-1],
+    }
+    frequency = [1 - v for v in reversed(facts["filter"]["grid"])]
+    mean, low, high = (list(reversed(part)) for part in spread(facts["filter"]["responses"]))
+    line = series("g, mean and range of trainings", frequency, mean, low, high)
+    return chart(title, [line], x="frequency 1 - λ (0 smooth, 2 rough)", y="response g(λ)", behind=behind)
+
+
+def spread(lines: Sequence[Sequence[float | None]]) -> tuple[list, list, list]:
+    """Mean, lowest and highest over lines of the same length; a gap where none has a number."""
+    columns = [[v for v in column if v is not None] for column in zip(*lines, strict=True)]
+    means = [sum(column) / len(column) if column else None for column in columns]
+    return means, [min(column, default=None) for column in columns], [max(column, default=None) for column in columns]
+
+
 def of_comparison(
     entries: Sequence[dict], warnings: Sequence[str], graph_name: str, metric: str, provenance: Mapping[str, object]
 ) -> dict:
     """A leaderboard of `comparison.compare` as an experiment."""
     lines = [comparison_cells(one) for one in entries]
+    columns = [name for name in COMPARED if name != "could not run" or any(line[name] for line in lines)]
     good = [one for one in entries if one["mean"] is not None]
     drawn = series(
         "mean and 95 % interval",
@@ -153,6 +218,7 @@ def of_comparison(
         [hundred(one["low"]) for one in good],
         [hundred(one["high"]) for one in good],
     )
+    rows = [[line[name] for name in columns] for line in lines]
     note = (
         "95 % interval: of the mean, Student's t over splits. To the best: mean difference split by split, in points, "
         "with its 95 % interval. Tried: settings that validation chose from. Seconds and memory include trying them."
@@ -160,10 +226,8 @@ def of_comparison(
     return experiment(
         f"Methods on {graph_name}",
         lead=leader(good, metric),
-        tables=[
-            table(f"Test {metric} (%), the same splits for all", COMPARED, [list(x.values()) for x in lines], note)
-        ],
-        charts=[chart(f"Test {metric}", [drawn], x="method", y=f"test {metric} (%)")] if good else [],
+        tables=[table(f"Test {metric} (%), the same splits for all", columns, rows, note)],
+        charts=[chart(f"Test {metric} on {graph_name}", [drawn], x="method", y=f"test {metric} (%)")] if good else [],
         notes=[f"warning: {text}" for text in warnings],
         made=provenance,
     )

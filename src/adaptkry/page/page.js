@@ -1,11 +1,11 @@
 "use strict";
-const runs = JSON.parse(document.getElementById("data").textContent);
+const all = JSON.parse(document.getElementById("data").textContent);
 const percent = (x) => (x === null ? "-" : (100 * x).toFixed(2));
 const short = (x) => (x === null || x === undefined ? "-" : typeof x === "number" && !Number.isInteger(x) ? +x.toPrecision(4) : String(x));
 
 // Text never becomes markup: every name from a user's file goes through textContent.
 function make(name, attributes = {}, ...children) {
-  const drawn = ["svg", "path", "line", "rect", "text", "g", "title"].includes(name) && attributes.svg !== false;
+  const drawn = ["svg", "path", "line", "rect", "circle", "text", "title"].includes(name) && attributes.svg !== false;
   const node = drawn ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) if (key !== "svg") node.setAttribute(key, value);
   for (const child of children) node.append(child instanceof Node ? child : String(child));
@@ -16,58 +16,123 @@ function card(title, wide, ...children) {
   return make("section", wide ? { class: "wide" } : {}, make("h2", {}, title), ...children);
 }
 
-// One chart for everything: lines, areas and bars over two linear axes.
-function chart({ x, y, lines = [], areas = [], bars = [], across, up, label }) {
-  const W = 560, H = 300, left = 66, right = 26, top = 10, bottom = 42;
+// Round numbers from low to high, about five of them; powers of ten on a logarithmic axis that spans several.
+function ticks([low, high], log) {
+  if (log && high - low > 1.2) {
+    const step = Math.ceil((high - low) / 6), first = Math.ceil(low / step) * step;
+    return Array.from({ length: Math.floor((high - first) / step) + 1 }, (_, i) => first + i * step);
+  }
+  if (log) return ticks([10 ** low, 10 ** high]).filter((v) => v > 0).map(Math.log10);
+  const raw = (high - low) / 5 || 1, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((k) => k * power).find((one) => one >= raw * 0.999), first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => +((first + i) * step).toPrecision(12));
+}
+
+const brief = (v) => (Math.abs(v) >= 1e4 ? new Intl.NumberFormat("en", { notation: "compact" }).format(v) : short(+v.toPrecision(4)));
+const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+const there = (v) => typeof v === "number" && Number.isFinite(v);
+
+// Runs of neighbours that are all there: a gap in the numbers is a gap in the line.
+function pieces(length, usable) {
+  const found = [];
+  for (let i = 0; i < length; i++) if (usable(i)) (i && usable(i - 1) ? found[found.length - 1] : (found.push([]), found[found.length - 1])).push(i);
+  return found;
+}
+
+// One chart for everything: lines with bands or whiskers and bars, over numbers or names, linear or logarithmic upwards.
+function chart({ x, y, lines = [], areas = [], bars = [], across, up, label, log = false, names = null }) {
+  const turned = names && names.join("  ").length > 66, W = 560, left = 66, right = 26, top = 10;
+  const bottom = 42 + (turned ? 5.6 * Math.min(18, Math.max(...names.map((name) => name.length))) : 0), H = 300 + bottom - 42;
+  const level = (v) => (log ? Math.log10(v) : v), usable = (v) => there(v) && (!log || v > 0);
   const X = (v) => left + ((v - x[0]) / (x[1] - x[0] || 1)) * (W - left - right);
   const Y = (v) => H - bottom - ((v - y[0]) / (y[1] - y[0] || 1)) * (H - top - bottom);
+  const U = (v) => Y(usable(v) ? Math.min(y[1], Math.max(y[0], level(v))) : y[0]); // an end below a logarithmic axis is drawn to its foot
   const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": label });
-  for (let i = 0; i <= 4; i++) {
-    const u = x[0] + ((x[1] - x[0]) * i) / 4, v = y[0] + ((y[1] - y[0]) * i) / 4;
+  for (const v of ticks(y, log)) {
     svg.append(make("line", { x1: left, x2: W - right, y1: Y(v), y2: Y(v), stroke: "var(--line)" }));
-    svg.append(make("text", { x: left - 6, y: Y(v) + 4, "text-anchor": "end" }, short(+v.toFixed(3))));
-    svg.append(make("text", { x: X(u), y: H - bottom + 16, "text-anchor": "middle" }, short(+u.toFixed(3))));
+    svg.append(make("text", { x: left - 6, y: Y(v) + 4, "text-anchor": "end" }, brief(log ? 10 ** v : v)));
+  }
+  for (const u of names ? names.keys() : ticks(x)) {
+    const place = { x: X(u), y: H - bottom + 16, "text-anchor": turned ? "end" : "middle" };
+    if (turned) place.transform = `rotate(-35 ${place.x} ${place.y})`;
+    svg.append(names ? make("text", place, cut(names[u], turned ? 18 : 30), make("title", {}, names[u])) : make("text", place, brief(u)));
   }
   for (const bar of bars) {
     const a = X(bar.from), b = X(bar.to);
     svg.append(make("rect", { x: Math.min(a, b), width: Math.abs(b - a), y: Y(bar.high), height: Y(y[0]) - Y(bar.high), fill: bar.colour || "var(--grey)", opacity: 0.6 }));
   }
-  for (const area of areas) {
-    const there = area.x.map((v, i) => `${X(v)},${Y(area.high[i])}`), back = area.x.map((v, i) => `${X(v)},${Y(area.low[i])}`).reverse();
-    svg.append(make("path", { d: `M${there.concat(back).join("L")}Z`, fill: area.colour, opacity: 0.2 }));
+  for (const area of areas) for (const piece of pieces(area.x.length, (i) => there(area.low[i]) && usable(area.high[i]))) {
+    const over = piece.map((i) => `${X(area.x[i])},${U(area.high[i])}`), back = piece.map((i) => `${X(area.x[i])},${U(area.low[i])}`).reverse();
+    svg.append(make("path", { d: `M${over.concat(back).join("L")}Z`, fill: area.colour, opacity: 0.2 }));
   }
   for (const line of lines) {
-    const points = line.x.map((v, i) => `${X(v)},${Y(line.y[i])}`);
-    svg.append(make("path", { d: `M${points.join("L")}`, fill: "none", stroke: line.colour, "stroke-width": line.width || 2, opacity: line.opacity || 1, class: line.name || "" }));
+    const d = names ? "" : pieces(line.x.length, (i) => usable(line.y[i])).map((piece) => `M${piece.map((i) => `${X(line.x[i])},${U(line.y[i])}`).join("L")}`).join("");
+    if (d) svg.append(make("path", { d, fill: "none", stroke: line.colour, "stroke-width": line.width || 2, opacity: line.opacity || 1, "stroke-dasharray": line.dash || "none", class: line.name || "" }));
+    if (line.said && (names || line.x.length <= 40)) line.x.forEach((v, i) => { // points can be asked what they are
+      if (!usable(line.y[i])) return;
+      const ends = line.low && there(line.low[i]) && there(line.high[i]);
+      if (names && ends) svg.append(make("line", { x1: X(v), x2: X(v), y1: U(line.low[i]), y2: U(line.high[i]), stroke: line.colour, "stroke-width": 2 }));
+      const at = `${line.said}: ${names ? names[Math.round(v)] : short(v)}, ${short(line.y[i])}${ends ? ` (${short(line.low[i])} .. ${short(line.high[i])})` : ""}`;
+      svg.append(make("circle", { cx: X(v), cy: U(line.y[i]), r: names ? 4.5 : 3, fill: line.dash ? "var(--card)" : line.colour, stroke: line.colour, "stroke-width": 1.5 }, make("title", {}, at)));
+    });
   }
   svg.append(make("text", { x: (left + W - right) / 2, y: H - 6, "text-anchor": "middle" }, across));
   svg.append(make("text", { x: 14, y: (H - bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(H - bottom) / 2})` }, up));
   return svg;
 }
 
-function range(values) {
-  const good = values.filter(Number.isFinite), low = Math.min(...good), high = Math.max(...good), room = (high - low || 1) * 0.05;
+function range(values, log = false) {
+  const good = values.filter((v) => there(v) && (!log || v > 0)).map((v) => (log ? Math.log10(v) : v));
+  if (!good.length) return [0, 1];
+  const low = Math.min(...good), high = Math.max(...good), room = (high - low || (log ? 1 : Math.abs(high) || 1)) * 0.05;
   return [low - room, high + room];
 }
 
-// A table whose columns sort when their headings are pressed.
+function legend(entries) {
+  return make("ul", { class: "legend" }, ...entries.map(({ said, colour, dash, bar }) => make("li", {},
+    make("svg", { viewBox: "0 0 26 12", "aria-hidden": "true" }, bar ? make("rect", { x: 2, y: 2, width: 22, height: 8, fill: colour, opacity: 0.6 })
+      : make("line", { x1: 0, x2: 26, y1: 6, y2: 6, stroke: colour, "stroke-width": 2.5, "stroke-dasharray": dash || "none" })), said)));
+}
+
+// What a cell sorts by: a number if it has one, words if not, nothing at all if it is empty.
+function worth(cell) {
+  if (cell === null || cell === undefined || cell === "" || cell === "-") return null;
+  if (typeof cell === "object") return there(cell.sort) ? cell.sort : null;
+  return typeof cell === "string" && /^[-+]?\d[\d,]*\.?\d*(e[-+]?\d+)?\s*(%|±.*)?$/i.test(cell) ? parseFloat(cell.replaceAll(",", "")) : cell;
+}
+
+const words = (cell) => (cell !== null && typeof cell === "object" ? cell.text : cell);
+const signs = { holds: "✓ holds", above: "▲ above", below: "▼ below" };
+
+function written(cell) {
+  const text = String(short(words(cell))), verdict = cell !== null && typeof cell === "object" && Object.hasOwn(signs, cell.verdict) && signs[cell.verdict];
+  const node = make("td", text.length > 40 ? { class: "words" } : {}, verdict && text === "-" ? "" : text);
+  if (verdict) node.append(" ", make("span", { class: `badge ${cell.verdict}` }, verdict));
+  return node;
+}
+
+// A table whose columns sort when their headings are pressed: numbers by size, before words; empty cells last, up or down.
 function table(headings, rows) {
   const body = make("tbody"), head = make("tr");
-  const fill = (list) => body.replaceChildren(...list.map((row) => make("tr", {}, ...row.map((cell) => make("td", {}, short(cell))))));
+  const fill = (list) => body.replaceChildren(...list.map((row) => make("tr", {}, ...row.map(written))));
   headings.forEach((heading, column) => {
     const cell = make("th", { scope: "col" }, make("button", { type: "button" }, heading));
+    const bare = rows.every((row) => worth(row[column]) === null); // cells without numbers to sort by: by what they say
+    const key = (row) => (bare && words(row[column]) ? String(words(row[column])) : worth(row[column]));
     cell.firstChild.addEventListener("click", () => {
-      const down = cell.getAttribute("aria-sort") === "ascending";
+      const down = cell.getAttribute("aria-sort") === "ascending" ? -1 : 1;
       for (const other of head.children) other.removeAttribute("aria-sort");
-      cell.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const key = (row) => { const n = parseFloat(row[column]); return Number.isNaN(n) ? String(row[column]) : n; };
-      const sorted = [...rows].sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
-      fill(down ? sorted.reverse() : sorted);
+      cell.setAttribute("aria-sort", down < 0 ? "descending" : "ascending");
+      fill([...rows].sort((first, second) => {
+        const a = key(first), b = key(second);
+        if (a === null || b === null) return (a === null) - (b === null);
+        return down * (typeof a !== typeof b ? (typeof a === "number" ? -1 : 1) : a < b ? -1 : a > b ? 1 : 0);
+      }));
     });
     head.append(cell);
   });
   fill(rows);
-  return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body));
+  return make("div", { class: "scroll", tabindex: 0 }, make("table", {}, make("thead", {}, head), body));
 }
 
 function summary(run) {
@@ -135,7 +200,7 @@ function explorer(run) {
 function filter(run) {
   if (!run.filter) return card("Learned filter", false, make("p", {}, "this method has no filter that one curve could show"));
   const x = run.filter.grid.map((v) => 1 - v), step = run.explorer.reduce((best, s) => (Math.abs(s.tau - run.settings.taus[0]) < Math.abs(best.tau - run.settings.taus[0]) ? s : best));
-  const all = run.filter.responses.flat(), y = range(all), most = Math.max(...step.mass);
+  const y = range(run.filter.responses.flat()), most = Math.max(...step.mass);
   const bars = step.mass.map((m, i) => ({ from: 1 - step.edges[i], to: 1 - step.edges[i + 1], high: y[0] + (m / most) * (y[1] - y[0]) * 0.9 }));
   return card("Learned filter over the density of states", false, chart({ x: [Math.min(0, ...x), Math.max(2, ...x)], y, bars,
     lines: run.filter.responses.map((r) => ({ x, y: r, colour: "var(--blue)", opacity: 0.6, width: 1.5 })), across: "frequency 1 - λ (0 smooth, 2 rough)", up: "g", label: "learned filter" }),
@@ -153,10 +218,9 @@ function weights(run) {
 
 function angles(run) {
   if (run.settings.degree < 2) return null;
-  const series = Object.entries(run.angles), y = range(series.flatMap(([, a]) => a).concat(0));
-  return card("Angle between consecutive hops", false, chart({ x: [1, Math.max(2, ...series.map(([, a]) => a.length))], y, across: "hop", up: "degrees", label: "angle between consecutive hops",
-    lines: series.map(([, a], i) => ({ x: a.map((_, k) => k + 1), y: a, colour: ["var(--blue)", "var(--orange)", "var(--soft)"][i % 3] })) }),
-    make("p", {}, `tau ${series.map(([tau]) => tau).join(", ")}`));
+  const lines = Object.entries(run.angles).map(([tau, a], i) => ({ x: a.map((_, k) => k + 1), y: a, said: `tau ${tau}`, colour: `var(--series${i % 7})` }));
+  return card("Angle between consecutive hops", false, chart({ x: [1, Math.max(2, ...lines.map((line) => line.x.length))], y: range(lines.flatMap((line) => line.y).concat(0)),
+    across: "hop", up: "degrees", label: "angle between consecutive hops", lines }), legend(lines));
 }
 
 function classes(run) {
@@ -169,20 +233,55 @@ function classes(run) {
     table(["true \\ predicted", ...run.names], c.map((row, k) => [run.names[k], ...row])), make("p", {}, "test nodes of all trainings that count; 0 tested: the splits never test that class"));
 }
 
-function show(index) {
-  const run = runs[index];
-  document.querySelectorAll("#tabs button").forEach((button, i) => button.setAttribute("aria-pressed", i === index));
+function runPage(run) {
   const settings = Object.entries(run.settings).map(([name, value]) => [name, Array.isArray(value) ? value.join(", ") : value]);
-  document.getElementById("main").replaceChildren(...[summary(run), explorer(run), filter(run), curves(run), weights(run), angles(run), classes(run),
+  return [summary(run), explorer(run), filter(run), curves(run), weights(run), angles(run), classes(run),
     card("Homophily", false, table(["measure", "value"], Object.entries(run.homophily))),
     card("Trainings", true, table(["split", "seed", "validation %", "test %", "epoch", "counts", "failed"], run.rows.map((r) => [r.split, r.seed, percent(r.validation), percent(r.test), r.epoch, r.chosen ? "yes" : "no", r.failed]))),
-    card("Settings", true, table(["setting", "value"], settings))].filter(Boolean));
+    card("Settings", true, table(["setting", "value"], settings))];
 }
 
-document.getElementById("made").textContent = `${runs.length} run(s); version ${runs[0].about.version}, commit ${runs[0].about.commit}, ${runs[0].about.device}`;
+// A chart of an experiment: names across stand side by side, numbers make lines; each series has a colour and, from the eighth on, a dash.
+function plotted({ title, x: across, y: up, log, series, behind }) {
+  const names = typeof series[0]?.x[0] === "string" ? [...new Set(series.flatMap((one) => one.x))] : null;
+  const aside = (i) => (names ? ((i + 0.5) / series.length - 0.5) * 0.6 : 0);
+  const lines = series.map((one, i) => ({ ...one, said: one.name, name: "", x: one.x.map((v) => (names ? names.indexOf(v) : v) + aside(i)),
+    colour: `var(--series${i % 7})`, dash: one.dashed ? "6 4" : i >= 7 ? "2 3" : "" }));
+  const shown = range(lines.flatMap((line) => [...line.y, ...(line.low || []), ...(line.high || [])]), log);
+  if (!lines.some((line) => line.y.some(there))) return card(title, false, make("p", {}, "nothing was measured"));
+  const most = behind ? Math.max(...behind.mass) : 0;
+  const bars = behind ? behind.mass.map((m, i) => ({ from: behind.edges[i], to: behind.edges[i + 1], high: shown[0] + (m / most) * (shown[1] - shown[0]) * 0.9 })) : [];
+  const ends = lines.flatMap((line) => line.x).concat(behind ? behind.edges : []);
+  const areas = names ? [] : lines.filter((line) => line.low);
+  return card(title, false, chart({ x: names ? [-0.5, names.length - 0.5] : [Math.min(...ends), Math.max(...ends)], y: shown, lines, areas, bars, across, up, label: title, log, names }),
+    legend([...lines, ...(behind ? [{ said: behind.name, colour: "var(--grey)", bar: true }] : [])]));
+}
+
+function experimentPage({ title, lead, tables, charts, notes, made }) {
+  const loud = (text) => text.startsWith("warning:"), calm = notes.filter((text) => !loud(text));
+  return [card(title, true, lead ? make("p", { class: "lead" }, lead) : "", ...notes.filter(loud).map((text) => make("p", { class: "warning" }, text))),
+    ...tables.map((one) => card(one.title, true, table(one.columns, one.rows), one.note ? make("p", {}, one.note) : "")),
+    ...charts.map(plotted),
+    calm.length ? card("Notes", false, make("ul", {}, ...calm.map((text) => make("li", {}, text)))) : null,
+    Object.keys(made).length ? card("Made", false, table(["what", "value"], Object.entries(made))) : null];
+}
+
+const isRun = (facts) => facts.kind !== "experiment", runs = all.filter(isRun);
+const titleOf = (facts) => (isRun(facts) ? `${facts.settings.method} on ${facts.about.graph}` : facts.title);
+
+function show(index) {
+  document.querySelectorAll("#tabs button").forEach((button, i) => button.setAttribute("aria-pressed", i === index));
+  document.getElementById("main").replaceChildren(...(isRun(all[index]) ? runPage : experimentPage)(all[index]).filter(Boolean));
+}
+
+const counted = [[runs.length, "run"], [all.length - runs.length, "experiment"]].filter(([count]) => count).map(([count, what]) => `${count} ${what}${count > 1 ? "s" : ""}`);
+const from = isRun(all[0]) ? all[0].about : all[0].made;
+document.getElementById("made").textContent = [counted.join(", "), ...["version", "commit", "device"].filter((name) => from[name]).map((name) => `${name} ${from[name]}`)].join("; ");
 if (runs.length > 1) {
-  const mean = (run) => { const good = run.rows.filter((r) => r.chosen && r.test !== null).map((r) => r.test); return good.reduce((a, b) => a + b, 0) / good.length; };
+  const mean = (run) => { const good = run.rows.filter((r) => r.chosen && r.test !== null).map((r) => r.test); return good.length ? good.reduce((a, b) => a + b, 0) / good.length : null; };
   document.querySelector("header").append(table(["run", "graph", "test %", "trainings"], runs.map((run) => [run.settings.method, run.about.graph, percent(mean(run)), run.rows.filter((r) => r.chosen).length])));
-  document.getElementById("tabs").append(...runs.map((run, i) => { const button = make("button", { type: "button" }, `${run.settings.method} on ${run.about.graph}`); button.addEventListener("click", () => show(i)); return button; }));
+}
+if (all.length > 1) {
+  document.getElementById("tabs").append(...all.map((facts, i) => { const button = make("button", { type: "button" }, titleOf(facts)); button.addEventListener("click", () => show(i)); return button; }));
 }
 show(0);
