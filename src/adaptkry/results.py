@@ -61,6 +61,8 @@ def read(path: Path | str) -> list[dict]:
     rows = []
     for number, row in lines(path):
         if isinstance(row, ValueError):
-            raise ValueError(f"{path}, line {number} is not JSON ({row}). Delete that line and try again.") from None
+            raise ValueError(  # noqa: TRY004  the type of the row is how `lines` says that it is damaged
+                f"{path}, line {number} is not JSON ({row}). Delete that line and try again."
+            ) from None
         rows.append(row)
     return rows

@@ -4,7 +4,7 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from statistics import median
@@ -25,7 +25,7 @@ def seconds(job: Callable[[], object], device: torch.device | str = "cpu") -> fl
 
 
 def interleaved(
-    jobs: dict[str, Callable[[], object]],
+    jobs: Mapping[str, Callable[[], object]],
     rounds: int = 7,
     device: torch.device | str = "cpu",
     tick: Callable[[], object] = lambda: None,

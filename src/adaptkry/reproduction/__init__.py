@@ -15,7 +15,7 @@ from types import ModuleType
 from adaptkry import fitting, results
 from adaptkry.lookup import pick
 from adaptkry.reproduction import cells
-from adaptkry.reproduction.core import How, Job, Missing, at_hand
+from adaptkry.reproduction.core import How, Job, MissingDataError, at_hand
 from adaptkry.reproduction.items import (
     angles,
     direction,
@@ -99,7 +99,7 @@ def run(job: Job, how: How, path: Path, stamp: dict, outcome: Outcome) -> int:
     """Rows of one job, appended as soon as they are there; returns how many."""
     try:
         rows = job.measure(None if job.graph is None else how.load(job.graph))
-    except Missing as error:
+    except MissingDataError as error:
         outcome.missing[str(job.graph)] = str(error)
         return 0
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError

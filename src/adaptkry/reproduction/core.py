@@ -22,7 +22,7 @@ Settings = dict[str, Any]
 QUICK_EPOCHS, QUICK_SPLITS = 20, 2
 
 
-class Missing(OSError):
+class MissingDataError(OSError):
     """A graph that an item needs is not at hand."""
 
 
@@ -61,7 +61,7 @@ def _load(name: str, root: Path | None, quick: bool) -> Graph:
             return stand_in(name)
         return datasets.load(name, root=root)
     except (OSError, ImportError) as error:
-        raise Missing(str(error).splitlines()[0]) from None
+        raise MissingDataError(str(error).splitlines()[0]) from None
 
 
 def at_hand(name: str | None, root: Path | None) -> bool:

@@ -15,8 +15,12 @@ HEAD = """# The paper, re-run
 
 Written by `adaptkry reproduce` from the rows in `results/`; no figure of ours is typed. A cell shows our mean ± half
 the width of its 95 % interval over splits, then in brackets the printed value and the difference, then the verdict:
-*holds* (within the item's margin, or within our interval), *above* or *below*. Settings and printed values stand side by
-side in `src/adaptkry/reproduction/paper.toml`.
+*holds* (within the item's margin, or within our interval), *above* or *below*. Settings and printed values stand side
+by side in `src/adaptkry/reproduction/paper.toml`.
+"""
+QUICK = """
+**This was a quick run** (two splits, few epochs, built-in graphs where the real ones are not at hand): it shows that
+every item runs. Its figures and verdicts mean nothing.
 """
 NOISE = """## Where the rows come from
 
@@ -65,7 +69,7 @@ def markdown(one: Section, pictures: str = "reproduction") -> str:
     facts = one.facts
     parts = [f"## {facts['title']}", f"`adaptkry reproduce {one.name}`. {facts['lead']}"]
     for table in facts["tables"]:
-        parts.append((f"**{table['title']}** ({table['note']})" if table["note"] else f"**{table['title']}**"))
+        parts.append(f"**{table['title']}** ({table['note']})" if table["note"] else f"**{table['title']}**")
         parts.append(markdown_table(table))
     if facts["charts"] and one.rows:
         parts.append(f"![{facts['title']}]({pictures}/{one.name}.svg)")
@@ -122,7 +126,9 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         draw(sections[name], folder)
-    text = "\n".join([HEAD, *(markdown(one) for one in sections.values()), provenance(list(sections.values()))])
+    text = "\n".join(
+        [HEAD + QUICK * quick, *(markdown(one) for one in sections.values()), provenance(list(sections.values()))]
+    )
     storage.write(docs / "reproduction.md", text)
     storage.write(docs / "methods.md", methods_page(sections["table-2"]))
     shown = [one.facts for one in sections.values() if one.rows]

@@ -6,7 +6,6 @@ from adaptkry.reproduction.cells import Cells
 from adaptkry.reproduction.core import How, Job, training
 from adaptkry.reproduction.grids import grid, published, reasons
 
-
 SEEDS = ("class_balanced", "class_balanced_bernnet")
 
 

@@ -73,7 +73,7 @@ def claims(cells: Cells, item: dict) -> list[str]:
     taus, own = along(cells, "squirrel", END)
     if len(own) > 1:
         means = [c.mean for c in own]
-        best, order = taus[means.index(max(means))], stats.spearmanr(taus, means).statistic
+        best, order = taus[means.index(max(means))], float(stats.spearmanr(taus, means)[0])  # type: ignore[arg-type]
         word = "holds" if best >= 0.8 and order >= 0.8 else "does not hold"
         said.append(f"Claim: Squirrel rises with tau and is best at 0.8 to 1. Best tau up to 1: {best:g}; rank "
                     f"correlation of tau and accuracy {order:.2f} (0.8 or more counts as rising): {word}.")  # fmt: skip
