@@ -47,9 +47,9 @@ def section(name: str, results: Path, quick: bool) -> Section:
     item = PAPER[name]
     rows, bad = cells.read(results / f"{name}.jsonl", name)
     found = cells.newest(rows, quick)
-    shown = ITEMS[name].section(found, item, PAPER["phrases"])
-    if not found:
-        shown = {"notes": [f"Not run yet: `adaptkry reproduce {name}`."]}
+    shown: dict[str, list] = {"notes": [f"Not run yet: `adaptkry reproduce {name}`."]}
+    if found:
+        shown = ITEMS[name].section(found, item, PAPER["phrases"])
     used = tuple(row for one in found.values() for row in one.rows)
     notes = [*shown.get("notes", ()), *([f"warning: {len(bad)} lines of the results were skipped."] if bad else [])]
     facts = experiments.experiment(

@@ -1,6 +1,6 @@
 """The usual table of an item: rows by columns, each cell ours with its interval, the printed value, and a verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaptkry import experiments
@@ -10,7 +10,7 @@ Published = dict[tuple[str, str], float]
 HEAD = "ours ± 95 % half-width (printed, difference), verdict"
 
 
-def published(table: dict[str, Sequence[Any]], columns: Sequence[str]) -> Published:
+def published(table: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Published:
     """Printed values by row and column, from {row: [a value a column]}."""
     return {(row, str(column)): v for row, values in table.items() for column, v in zip(columns, values, strict=False)}
 
