@@ -72,6 +72,7 @@ def kept(folder: Path, search: str, resume: bool) -> list[dict]:
     """The rows of a search that was stopped, if they are to be used again and belong to this one."""
     path = fitting.usable_folder(folder) / FILE
     rows = results.read(path) if path.exists() else []
+    rows = [row | {"settings": asdict(recipe_of(row))} for row in rows]  # JSON has made lists of tuples
     if rows and not resume:
         raise ValueError(f"{folder} holds {len(rows)} trials already: go on with --resume, or use another --out.")
     if any(row["search"] != search for row in rows):
