@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from adaptkry.recipes import Recipe, recipe
 
 GRAPH = csbm(nodes=120, phi=-0.4, information=0.5, seed=0)
 SPLIT = splits.stratified(GRAPH.y, count=2)
+HERE = str(Path(adaptkry.__file__).parents[1])  # the program under test, wherever a command is run
+ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": HERE}
 QUICK = {"epochs": 15, "device": "cpu"}
 
 
@@ -136,12 +139,14 @@ def test_published_settings_and_defaults_are_tried_first():
 
 
 def test_the_search_finds_the_direction_that_carries_the_classes():
-    graph = directed_csbm(nodes=200, phi=0.8, seed=0)
-    fixed = {"degree": 2, "hidden": 16, "layers": 2, "taus": (1.0,), "filter_decay": 0.0}
-    rows = tune(graph=graph, split=splits.stratified(graph.y, count=2), number=16, together=8, **fixed)[1]
+    graph = directed_csbm(nodes=400, seed=0)
+    free = {"directions", "taus", "degree"}
+    fixed = {name: getattr(recipe(), name) for name in spaces.SPACES["adaptkry"].keys() - free}
+    split = splits.stratified(graph.y, count=2)
+    rows = tune(graph=graph, split=split, number=12, together=6, **fixed | {"epochs": 40})[1]
     best = trials.best(rows)
     assert "out" in best["settings"]["directions"]
-    assert best["validation"] > rows[0]["validation"] + 0.05
+    assert best["validation"] > rows[0]["validation"] + 0.05  # the defaults take both
 
 
 def test_trials_that_fail_are_counted_and_the_search_goes_on(monkeypatch):
@@ -212,6 +217,7 @@ def test_settings_that_change_nothing_or_are_fixed_are_not_searched():
     assert spaces.space_of(recipe("gcn"), (), True) == {
         name: spaces.Choice(options) for name, options in TRIED["gcn"].items()
     }
+    assert spaces.space_of(Recipe(method="of one's own"), (), True) == spaces.RATES
 
 
 def test_dials_cannot_reach_what_lies_outside_of_the_space():
@@ -297,7 +303,7 @@ def test_a_file_that_holds_no_settings_is_refused(text, message, tmp_path):
 def command(*words, cwd):
     return subprocess.Popen(
         [sys.executable, "-m", "adaptkry", *map(str, words)], cwd=cwd, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env={**os.environ, "OMP_WAIT_POLICY": "passive"},
+        stderr=subprocess.PIPE, env=ENVIRONMENT,
     )  # fmt: skip
 
 
@@ -347,6 +353,16 @@ def test_a_users_mistake_is_one_sentence(words, message, tmp_path, monkeypatch, 
         cli.main()
     assert left.value.code == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_help_has_examples_and_tells_what_is_tried_first(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "argv", ["adaptkry", "tune", "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    said = capsys.readouterr().out
+    assert "Examples:" in said
+    assert "The published settings and the defaults are tried first" in said
 
 
 def test_a_run_that_was_being_written_when_the_search_was_killed_is_trained_again(tmp_path):

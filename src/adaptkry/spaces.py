@@ -54,7 +54,7 @@ KRYLOV: Space = RATES | dict(
 )  # fmt: skip
 PERSONAL: Space = RATES | dict(alpha=Range(0.05, 0.95, step=0.05))  # personalised PageRank's alpha
 
-# Methods that are not here choose among `methods.TRIED`.
+# Methods that are not here choose among `methods.TRIED`; those that are not there either vary their rates.
 SPACES: dict[str, Space] = {
     "adaptkry": KRYLOV,
     "orthkry": KRYLOV,
@@ -64,13 +64,14 @@ SPACES: dict[str, Space] = {
     "gnn-lf": PERSONAL,
     "gnn-hf": PERSONAL,
     "g2cn": dict(mlp_lr=RATE, mlp_decay=DECAY, filter_lr=RATE),
-    "asgc": dict(mlp_decay=Range(1e-3, 1e2, log=True), degree=Range(4, 20, step=4)),
+    "asgc": dict(mlp_decay=Range(1e-3, 1e2, log=True)),
 }
 
 
 def space_of(made: Recipe, fixed: Collection[str], directed: bool) -> Space:
     """What varies around a recipe: its method's table, without settings that are fixed or would change nothing."""
-    whole = SPACES.get(made.method) or {name: Choice(options) for name, options in TRIED.get(made.method, {}).items()}
+    listed = {name: Choice(options) for name, options in TRIED.get(made.method, {}).items()}
+    whole = SPACES.get(made.method) or listed or RATES
     idle = set(fixed) | ({"directions"} if not directed else set())
     if made.combine == "concat":  # hops side by side have no filter
         idle |= {"filter_lr", "filter_decay", "filter_dropout"}
