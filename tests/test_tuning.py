@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": HERE}
 QUICK = {"epochs": 15, "device": "cpu"}
 
 
-def tune(out=None, graph=GRAPH, split=SPLIT, number=8, together=4, **options):
+def tune(out: Path | None = None, graph=GRAPH, split=SPLIT, number: Any = 8, together: Any = 4, **options: Any):
     return adaptkry.tune(graph, split=split, trials=number, together=together, out=out, **QUICK | options)
 
 
@@ -141,9 +142,9 @@ def test_published_settings_and_defaults_are_tried_first():
 def test_the_search_finds_the_direction_that_carries_the_classes():
     graph = directed_csbm(nodes=400, seed=0)
     free = {"directions", "taus", "degree"}
-    fixed = {name: getattr(recipe(), name) for name in spaces.SPACES["adaptkry"].keys() - free}
+    fixed: dict[str, Any] = {name: getattr(recipe(), name) for name in spaces.SPACES["adaptkry"].keys() - free}
     split = splits.stratified(graph.y, count=2)
-    rows = tune(graph=graph, split=split, number=12, together=6, **fixed | {"epochs": 40})[1]
+    rows = tune(graph=graph, split=split, number=12, together=6, epochs=40, **fixed)[1]
     best = trials.best(rows)
     assert "out" in best["settings"]["directions"]
     assert best["validation"] > rows[0]["validation"] + 0.05  # the defaults take both
@@ -238,7 +239,7 @@ def test_a_small_space_ends_the_search_when_all_of_it_was_tried():
     ("options", "message"),
     [
         ({"number": 0}, "number of trials must be 1 or more, but 0 came"),
-        ({"together": 0}, "trials together must be 1 or more, but 0 came"),
+        ({"together": -1}, "trials together must be 1 or more, but -1 came"),
         ({"method": "adaptcry"}, "Did you mean 'adaptkry'"),
         ({"hiden": 3}, "Did you mean 'hidden'"),
         ({"graph": GRAPH.relabelled(torch.zeros(120, dtype=torch.long))}, "2 classes"),
@@ -254,7 +255,8 @@ def test_bad_input_is_one_sentence(options, message):
 def test_trials_are_neither_overwritten_nor_mixed_with_those_of_another_search(folder):
     with pytest.raises(ValueError, match="holds 8 trials already: go on with --resume"):
         tune(folder)
-    for other in ({"seed": 1}, {"hidden": 8}, {"graph": csbm(nodes=120, seed=1)}, {"together": 2}):
+    others: list[dict[str, Any]] = [{"seed": 1}, {"hidden": 8}, {"graph": csbm(nodes=120, seed=1)}, {"together": 2}]
+    for other in others:
         with pytest.raises(ValueError, match="of another search"):
             tune(folder, resume=True, **other)
 

@@ -63,8 +63,8 @@ def tune(
     """
     folder = None if out is None else Path(out)
     for what, number in (("trials", trials), ("trials together", together)):
-        if checks.count(number, f"the number of {what}") == 0:
-            raise ValueError(f"the number of {what} must be 1 or more, but 0 came.")
+        if number < 1:
+            raise ValueError(f"the number of {what} must be 1 or more, but {number} came.")
     checks.classes(graph.y, graph.info.class_names)
     split = split if isinstance(split, Split) else splits.make(graph, split or "class_balanced", count)
     search = prepare(graph, method, split, checks.count(seed, "the seed"), together, device, changes)

@@ -77,7 +77,6 @@ def kept(folder: Path, search: str, resume: bool) -> list[dict]:
         raise ValueError(f"{folder} holds {len(rows)} trials already: go on with --resume, or use another --out.")
     if any(row["search"] != search for row in rows):
         raise ValueError(
-            f"{path} is of another search (settings, splits, graph, seed or trials together): use another --out, "
-            f"or no --resume."
+            f"{path} is of another search (other settings, splits, graph, seed or trials together): use another --out."
         )
     return rows
