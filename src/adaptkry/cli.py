@@ -186,12 +186,9 @@ def fit(
     fitting.choose_device(device)
     if not as_json:
         typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
-        if made.standardise:
-            typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
         if is_complete(folder):
             typer.echo(f"the finished run in {folder} will be replaced", err=True)
-        for text in chosen.warnings:
-            typer.echo(f"warning: {text}", err=True)
+        warn(chosen, made.standardise)
     with stoppable(lambda: kept_of_fit(folder)), timing.live(made.epochs, quiet=as_json) as look:
         run = fitting.fit(
             loaded, made, chosen, restarts=restarts, batch=batch, device=device, out=folder, resume=resume, look=look
@@ -202,6 +199,14 @@ def fit(
     else:
         typer.echo(run.summary(warnings=False))
         typer.echo("run folder: {folder}\npicture: {picture}\nreport: {report}".format(**written))
+
+
+def warn(split: splits.Split, standardised: bool | None) -> None:
+    """What one should know before a training."""
+    if standardised:
+        typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
+    for text in split.warnings:
+        typer.echo(f"warning: {text}", err=True)
 
 
 def with_method(method: str | None, file: Path | None) -> tuple[str, dict]:
@@ -296,6 +301,11 @@ def tune(
     folder = out or Path("runs") / f"{Path(name).name}-{method}-tuned"
     fixed = for_graph(name) | settings.merged({"epochs": epochs}, more or ())
     fitting.choose_device(device)
+    if not as_json:
+        typer.echo(
+            f"{method} on {name}: {number} trials on {len(chosen)} splits, {together} proposed at a time", err=True
+        )
+        warn(chosen, fixed.get("standardise"))
     with stoppable(lambda: kept_of_tune(folder)), timing.progress("trials", number, quiet=as_json) as tick:
         run, rows = search.tune(
             loaded, method, chosen, trials=number, together=together, seed=seed, device=device, out=folder,

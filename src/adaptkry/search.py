@@ -150,9 +150,9 @@ def conclude(search: Search, rows: Sequence[dict], folder: Path | None) -> Run:
     found = trials.best(rows)
     made, note = trials.recipe_of(found), NOTE.format(len(rows))
     if folder:
-        heading = f"Trial {found['trial']} of {len(rows)}, validation {found['validation']:.4f}."
-        use = f"adaptkry fit {search.graph.info.name} --settings {SETTINGS}"
-        storage.write(folder / SETTINGS, settings.as_toml(made, f"{heading} To use it again: {use}"))
+        heading = f"Trial {found['trial']} of {len(rows)}, mean validation score {found['validation']:.4f}."
+        use = f"To use it again: adaptkry fit GRAPH --settings {SETTINGS}"
+        storage.write(folder / SETTINGS, settings.as_toml(made, f"{heading}\n{use}"))
         if (run := finished(folder, fitting.members_of([made], search.split, 1), note)) is not None:
             return run
     run = fitting.fit(search.graph, made, search.split, device=search.device)
