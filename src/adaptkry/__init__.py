@@ -38,6 +38,7 @@ from adaptkry.recipes import Recipe as Recipe
 from adaptkry.recipes import recipe as recipe
 from adaptkry.runs import Run as Run
 from adaptkry.runs import load_run as load_run
+from adaptkry.search import tune as tune
 from adaptkry.spectrum import angles as angles
 from adaptkry.spectrum import density_of_states as density_of_states
 from adaptkry.spectrum import eigenvalues as eigenvalues

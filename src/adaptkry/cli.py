@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -27,9 +27,11 @@ from adaptkry import (
     results,
     runs,
     screens,
+    search,
     settings,
     splits,
     timing,
+    trials,
 )
 from adaptkry.about import VERSION
 from adaptkry.graph import Graph
@@ -94,6 +96,15 @@ Count = Annotated[
         "seeds, the first ones first.",
     ),
 ]
+Chosen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1; give it again for "
+        "several. An unknown name shows the known ones.",
+    ),
+]
 GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
 
 
@@ -133,19 +144,19 @@ def tour(
 )
 def fit(
     graph: GraphName,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "adaptkry",
+    method: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(METHODS)}.", show_default="adaptkry, or what --settings says")
+    ] = None,
     tau: Annotated[list[float] | None, typer.Option(help="Above 0; give it again for several.")] = None,
     degree: Annotated[int | None, typer.Option(help="Hops K.")] = None,
     direction: Annotated[list[str] | None, typer.Option(help="both, out, in; give it again for several.")] = None,
     hop_norm: Annotated[bool | None, typer.Option(help="Scale every hop to the norm of X.")] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
-    more: Annotated[
-        list[str] | None,
+    more: Chosen = None,
+    file: Annotated[
+        Path | None,
         typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1; give it again for "
-            "several. An unknown name shows the known ones.",
+            "--settings", help="A TOML file with settings, such as `adaptkry tune` writes; options beside it win."
         ),
     ] = None,
     split: Scheme = "class_balanced",
@@ -168,7 +179,8 @@ def fit(
     loaded = load(graph, data_root)
     name = loaded.info.name
     options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
-    made = recipe(method, name, **for_graph(name) | settings.merged(options, more or ()))
+    method, written = with_method(method, file)
+    made = recipe(method, name, **for_graph(name) | written | settings.merged(options, more or ()))
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(name).name}-{method}"
     if resume and is_complete(folder):
@@ -177,24 +189,47 @@ def fit(
     fitting.choose_device(device)
     if not as_json:
         typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
-        if made.standardise:
-            typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
         if is_complete(folder):
             typer.echo(f"the finished run in {folder} will be replaced", err=True)
-        for text in chosen.warnings:
-            typer.echo(f"warning: {text}", err=True)
-    with stoppable(folder), timing.live(made.epochs, quiet=as_json) as look:
+        warn(chosen, made.standardise)
+    with stoppable(lambda: kept_of_fit(folder)), timing.live(made.epochs, quiet=as_json) as look:
         run = fitting.fit(
             loaded, made, chosen, restarts=restarts, batch=batch, device=device, out=folder, resume=resume, look=look
         )
-    picture = pictures.picture(run, loaded, folder, chosen)
-    reports.write_facts(folder, facts.facts(run, loaded, chosen))
-    page = reports.write([folder], folder / "report.html")
+    written = write_pages(run, loaded, folder, chosen)
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), "picture": str(picture), "report": str(page), "rows": run.rows}))
+        typer.echo(json.dumps({**written, "rows": run.rows}))
     else:
         typer.echo(run.summary(warnings=False))
-        typer.echo(f"run folder: {folder}\npicture: {picture}\nreport: {page}")
+        typer.echo("run folder: {folder}\npicture: {picture}\nreport: {report}".format(**written))
+
+
+def warn(split: splits.Split, standardised: bool | None) -> None:
+    """What one should know before a training."""
+    if standardised:
+        typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
+    for text in split.warnings:
+        typer.echo(f"warning: {text}", err=True)
+
+
+def with_method(method: str | None, file: Path | None) -> tuple[str, dict]:
+    """The method and the settings of a file; two methods that contradict each other are refused."""
+    written = settings.from_toml(file) if file else {}
+    named = written.pop("method", method or "adaptkry")
+    if method not in (None, named):
+        raise ValueError(f"{file} holds settings of {named}, but --method {method} came. Leave --method out.")
+    return named, written
+
+
+def write_pages(run: runs.Run, graph: Graph, folder: Path, split: splits.Split) -> dict[str, str]:
+    """Picture and report of a run; where they are."""
+    picture = pictures.picture(run, graph, folder, split)
+    reports.write_facts(folder, facts.facts(run, graph, split))
+    return {
+        "folder": str(folder),
+        "picture": str(picture),
+        "report": str(reports.write([folder], folder / "report.html")),
+    }
 
 
 def is_complete(folder: Path) -> bool:
@@ -215,8 +250,14 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM came."""
 
 
+def kept_of_fit(folder: Path) -> str:
+    """What a training that was stopped left behind."""
+    kept = (folder / "checkpoint.safetensors").exists()
+    return f"the same command with --resume goes on from {folder}" if kept else "before there was anything to keep"
+
+
 @contextmanager
-def stoppable(folder: Path) -> Iterator[None]:
+def stoppable(ending: Callable[[], str]) -> Iterator[None]:
     """Ctrl-C and SIGTERM stop a training with a sentence and the exit code that shells expect."""
 
     def stop(*_) -> None:
@@ -226,14 +267,66 @@ def stoppable(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stopped:
-        kept = (folder / "checkpoint.safetensors").exists()
-        ending = (
-            f"the same command with --resume goes on from {folder}" if kept else "before there was anything to keep"
-        )
-        typer.echo(f"stopped; {ending}", err=True)
+        typer.echo(f"stopped; {ending()}", err=True)
         raise typer.Exit(128 + (signal.SIGTERM if isinstance(stopped, Terminated) else signal.SIGINT)) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@app.command(
+    epilog="Examples:  adaptkry tune csbm  |  adaptkry tune cora --trials 100 --set hidden=64  |  "
+    "adaptkry tune csbm --resume  |  adaptkry fit csbm --settings runs/csbm-adaptkry-tuned/tuned.toml"
+)
+def tune(
+    graph: GraphName,
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "adaptkry",
+    number: Annotated[int, typer.Option("--trials", help="How many settings to try.")] = 40,
+    together: Annotated[int, typer.Option(help="Proposed at once; those of one shape train as one batch.")] = 8,
+    split: Scheme = "class_balanced",
+    count: Count = 10,
+    epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same trials (on the CPU).")] = 0,
+    more: Chosen = None,
+    device: Device = "auto",
+    out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-METHOD-tuned by default.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the trials of a search that stopped.")] = False,
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Search a method's settings (Optuna's TPE), chosen on validation nodes; test the best ones once.
+
+    The published settings and the defaults are tried first. What --set gives is fixed, the rest varies.
+    """
+    pick_method(method)
+    loaded = load(graph, data_root)
+    name = loaded.info.name
+    chosen = splits.make(loaded, split, count)
+    folder = out or Path("runs") / f"{Path(name).name}-{method}-tuned"
+    fixed = for_graph(name) | settings.merged({"epochs": epochs}, more or ())
+    fitting.choose_device(device)
+    if not as_json:
+        typer.echo(
+            f"{method} on {name}: {number} trials on {len(chosen)} splits, {together} proposed at a time", err=True
+        )
+        warn(chosen, fixed.get("standardise"))
+    with stoppable(lambda: kept_of_tune(folder)), timing.progress("trials", number, quiet=as_json) as tick:
+        run, rows = search.tune(
+            loaded, method, chosen, trials=number, together=together, seed=seed, device=device, out=folder,
+            resume=resume, done=lambda _: tick(), **fixed,
+        )  # fmt: skip
+    written = write_pages(run, loaded, folder, chosen) | {"settings": str(folder / search.SETTINGS)}
+    if as_json:
+        typer.echo(json.dumps({**written, "best": trials.best(rows), "trials": rows, "rows": run.rows}))
+    else:
+        screens.print_tuned(run, rows)
+        typer.echo("run folder: {folder}\nsettings, for fit --settings: {settings}\nreport: {report}".format(**written))
+
+
+def kept_of_tune(folder: Path) -> str:
+    """What a search that was stopped left behind."""
+    kept = results.read(folder / trials.FILE) if (folder / trials.FILE).exists() else []
+    going_on = f"{len(kept)} trials are kept; the same command with --resume goes on from {folder}"
+    return going_on if kept else "before there was anything to keep"
 
 
 @app.command(

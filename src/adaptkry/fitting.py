@@ -34,6 +34,7 @@ def fit(
     batch: int | None = None,
     out: Path | str | None = None,
     resume: bool = False,
+    tested: bool = True,
     look: Callable[[Training], object] = lambda _: None,
     **changes,
 ) -> Run:
@@ -50,6 +51,7 @@ def fit(
         batch: nodes a step; None is all of them, or as many as fit where the basis does not fit on the device.
         out: run folder; checkpoints go there on the way.
         resume: go on from the checkpoint in `out`.
+        tested: False leaves test nodes alone, as a search for settings must; rows then have None for `test`.
         look: called with the training every few epochs.
         changes: settings that differ from the recipe's.
     """
@@ -75,7 +77,7 @@ def fit(
         look(now)
 
     training.run(watch)
-    run = finish(training, graph, split, where)
+    run = finish(training, graph, split, where, tested)
     mark_chosen(run, restarts, len(split))
     run.about["hop_scale"] = inputs.scale.tolist()
     run.about["scaling"] = None if inputs.scaling is None else [part.tolist() for part in inputs.scaling]
@@ -216,13 +218,16 @@ def keeper(folder: Path, key: str, resume: bool, training: Training | Logistic) 
     return checkpoint
 
 
-def finish(training: Training | Logistic, graph: Graph, split: Split, device: torch.device) -> Run:
-    """Test once with the kept weights, and gather everything."""
-    logits = training.logits()
+def scores_on_test(training: Training | Logistic, graph: Graph, split: Split) -> list[float]:
+    """The score of each member, with its kept weights, on its own test nodes."""
     chosen = torch.tensor([m.split for m in training.members])
-    everyone = graph.y.expand(len(chosen), -1)
     score = metrics.pick_metric(graph.info.metric)
-    test = score(logits, everyone, split.test[chosen])
+    return score(training.logits(), graph.y.expand(len(chosen), -1), split.test[chosen]).tolist()
+
+
+def finish(training: Training | Logistic, graph: Graph, split: Split, device: torch.device, tested: bool) -> Run:
+    """Test once with the kept weights, and gather everything."""
+    test = scores_on_test(training, graph, split) if tested else [None] * len(training.members)
     state: State = training.state
     failed, epoch, best = (state.tensors[k].tolist() for k in ("failed_epoch", "best_epoch", "best_score"))
     origin = results.provenance(device)
@@ -233,7 +238,7 @@ def finish(training: Training | Logistic, graph: Graph, split: Split, device: to
             {
                 "graph": graph.info.name, "config": asdict(member.made), "split": member.split, "scheme": split.scheme,
                 "split_seed": split.seeds[member.split] if member.split < len(split.seeds) else None,
-                "seed": member.seed, "metric": graph.info.metric, "test": None if lost else float(test[i]),
+                "seed": member.seed, "metric": graph.info.metric, "test": None if lost else test[i],
                 "validation": None if lost else best[i], "epoch": epoch[i],
                 "failed": f"loss was not finite in epoch {failed[i]}" if failed[i] >= 0 else None, **origin,
             }

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adaptkry import demo, experiments
+from adaptkry import demo, experiments, trials
+from adaptkry.runs import Run
 
 screen = Console()
 
@@ -107,3 +108,25 @@ def print_reproduction(done: dict, missing: dict[str, str], replaced: list[str],
         screen.print(f"not at hand, a built-in graph in its place: {', '.join(replaced)}", style="yellow")
     for text in failed:
         screen.print(f"failed: {text}", style="red", highlight=False)
+
+
+def print_tuned(run: Run, rows: list[dict]) -> None:
+    """The best settings of a search, their scores, and which of the two scores to quote."""
+    best = trials.best(rows)
+    failed = sum(row["state"] == "failed" for row in rows)
+    typer.echo(f"best of {len(rows)} trials{f' ({failed} failed)' if failed else ''}: trial {best['trial']}")
+    for name in varied(rows):
+        typer.echo(f"  {name:14} {words(best['settings'][name])}")
+    typer.echo(f"validation {best['metric']} {100 * best['validation']:.2f} % (mean over {best['splits']} splits)")
+    typer.echo(run.summary(warnings=False))
+    typer.echo(f"note: {run.about['warnings'][-1]}")
+
+
+def varied(rows: list[dict]) -> list[str]:
+    """The settings in which trials differ."""
+    return [name for name, value in rows[0]["settings"].items() if any(row["settings"][name] != value for row in rows)]
+
+
+def words(value) -> str:
+    """A setting as one reads it."""
+    return ", ".join(map(words, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -1,7 +1,11 @@
-"""Settings of a recipe from text: `name=value`, read as the kind of value that the setting holds."""
+"""Settings of a recipe as text: `name=value` on the command line, or a TOML file that holds all of them."""
 
+import json
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -70,3 +74,57 @@ def merged(options: Mapping[str, Any], texts: Iterable[str]) -> dict[str, Any]:
             raise ValueError(f"the setting {name} came twice. Give it once, as an option or as {name}=value.")
         given[name] = value
     return given
+
+
+def as_toml(made: Recipe, heading: str) -> str:
+    """Every setting of a recipe, one a line, below a comment.
+
+    >>> print(as_toml(Recipe(basis_options=(("a", 1.5),)), "An example.")[:38])
+    # An example.
+    method = "adaptkry"
+    stages
+    """
+    lines = [f"# {line}" for line in heading.splitlines()]
+    return "\n".join([*lines, *(f"{name} = {toml_value(name, value)}" for name, value in asdict(made).items())]) + "\n"
+
+
+def toml_value(name: str, value: Any) -> str:
+    """One value in TOML's words, which are JSON's but for tables."""
+    if name == "basis_options":
+        return "{" + ", ".join(f"{key} = {json.dumps(part)}" for key, part in value) + "}"
+    return json.dumps(value)
+
+
+def from_toml(path: Path) -> dict[str, Any]:
+    """Settings from a file such as `tune` writes; it may hold all or some of them, and the method."""
+    try:
+        page = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # not TOML, or not even text
+        raise ValueError(f"{path} holds no settings in TOML ({error}).") from None
+    try:
+        return {name: from_toml_value(name, value) for name, value in page.items()}
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def from_toml_value(name: str, value: Any) -> Any:
+    """One setting as the kind of value that it holds."""
+    kind = pick(get_type_hints(Recipe), name, "setting")
+    if name == "basis_options":
+        if not isinstance(value, dict):
+            raise ValueError(f"the setting {name} wants a table such as {{a = 1.0}}, but {value!r} came.")
+        return tuple(value.items())
+    part, many = part_of(kind), get_origin(kind) is tuple
+    found = value if many else [value]
+    if not isinstance(found, list) or not all(fits(one, part) for one in found):
+        raise ValueError(
+            f"the setting {name} wants {READERS[part][1]}{' or more in a list' * many}, but {value!r} came."
+        )
+    return tuple(map(part, found)) if many else part(value)
+
+
+def fits(value: Any, kind: type) -> bool:
+    """Whether a value from a file is of that kind; a whole number is a number too, but true is not."""
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is kind

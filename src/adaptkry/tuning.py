@@ -29,10 +29,11 @@ def alternatives(method: str, graph: str | None, **changes) -> list[Recipe]:
 
 
 def batches(made: Sequence[Recipe]) -> list[list[Recipe]]:
-    """Recipes that can train together, together."""
+    """Recipes that can train together, together; exact solvers have one decay for all."""
     alike: dict[Recipe, list[Recipe]] = {}
     for one in made:
-        alike.setdefault(replace(one, **{name: getattr(Recipe(), name) for name in OWN}), []).append(one)
+        own = {} if one.optimiser == "logistic" else {name: getattr(Recipe(), name) for name in OWN}
+        alike.setdefault(replace(one, **own), []).append(one)
     return list(alike.values())
 
 
