@@ -79,10 +79,8 @@ def merged(options: Mapping[str, Any], texts: Iterable[str]) -> dict[str, Any]:
 def as_toml(made: Recipe, heading: str) -> str:
     """Every setting of a recipe, one a line, below a comment.
 
-    >>> print(as_toml(Recipe(basis_options=(("a", 1.5),)), "An example.")[:38])
-    # An example.
-    method = "adaptkry"
-    stages
+    >>> as_toml(Recipe(), "An example.").splitlines()[:4]
+    ['# An example.', 'method = "adaptkry"', 'stages = ["combine", "mlp"]', 'taus = [0.5]']
     """
     lines = [f"# {line}" for line in heading.splitlines()]
     return "\n".join([*lines, *(f"{name} = {toml_value(name, value)}" for name, value in asdict(made).items())]) + "\n"
