@@ -109,6 +109,13 @@ def test_orthonormal_terms_are_orthonormal_column_by_column(degree, again, toler
     assert_close(gram, torch.eye(degree + 1, dtype=torch.float64).expand_as(gram), rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_kept_norms_make_every_term_as_long_as_the_signal(again):
+    plain, kept = (stack(orthonormal(P, X, 5, reorthogonalise=again, keep_norm=keep)) for keep in (False, True))
+    assert_close(kept, plain * X.norm(dim=0), rtol=0, atol=1e-12)
+    assert_close(kept[:, 0], X, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("reorthogonalise", [False, True])
 @pytest.mark.parametrize("degree", [0, 1, 4, 7])
 def test_orthonormal_spans_the_krylov_space(degree, reorthogonalise):
@@ -278,3 +285,35 @@ def test_lanczos_gives_its_steps_one_product_at_a_time():
     steps = list(lanczos(P, U[:, [3]] + U[:, [9]], 5))
     assert [bool(step.term.any()) for step in steps] == [True, True, False]  # it ends where it finds nothing new
     assert_close(torch.cat([step.alpha for step in steps[1:]]).sum(), EIGENVALUES[3] + EIGENVALUES[9])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("keep_norm", [False, True])
+@pytest.mark.parametrize(("nodes", "columns"), [(2500, 300), (333, 7), (50_000, 130)])
+def test_the_gpus_orthonormal_basis_is_the_one_of_the_cpu(nodes, columns, keep_norm):
+    from adaptkry.datasets.synthetic import csbm
+
+    graph = csbm(nodes=nodes, features=columns, seed=0)
+    x = graph.x.clone()
+    x[:, 1] = 0  # no signal, no terms
+    operator = Propagation(graph, 0.8)
+    wanted = stack(orthonormal(operator, x.double(), 8, keep_norm=keep_norm)).float()
+    found = [stack(orthonormal(operator.to("cuda"), x.cuda(), 8, keep_norm=keep_norm)).cpu() for _ in range(2)]
+    assert_same_bits(found[0], found[1])
+    assert_close(found[0], wanted, rtol=0, atol=2e-4 * float(wanted.abs().max()))
+    unit = found[0][:, :, 2:] / (x[:, 2:].norm(dim=0) if keep_norm else 1)
+    products = torch.einsum("njd,nkd->djk", unit.double(), unit.double())
+    assert (products - torch.eye(9, dtype=torch.float64)).abs().max() < 2e-5
+    assert not found[0][:, :, 1].any()
+
+
+@pytest.mark.gpu
+def test_the_gpus_orthonormal_basis_stops_at_the_grade():
+    from adaptkry.graph import Graph
+
+    star = Graph([[0, 0, 0] + list(range(4, 40)), [1, 2, 3] + list(range(5, 41))], nodes=41)
+    x = torch.zeros(41, 1)
+    x[0] = 1.0  # the hub of a star: its space has two dimensions
+    found = stack(orthonormal(Propagation(star, 1.0).to("cuda"), x.cuda(), 5)).cpu()
+    assert found[:, :2].abs().sum() > 0
+    assert not found[:, 2:].any()

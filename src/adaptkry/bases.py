@@ -8,6 +8,7 @@ Columns of x never mix, so `stack` may work panel by panel. The result is the sa
 orthonormal basis, whose sums over nodes torch orders by the width of the panel: there it is the same to rounding.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -177,9 +178,8 @@ def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iter
     """
     if not getattr(P, "is_symmetric", True):
         raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not. Use direction='both'.")
-    # What is left at the grade is rounding enlarged by every division on the way: measured up to 1e-10 in float64.
-    # It is held against the size of P seen so far, at least 1 (the size of P_tau): an eigenvector of 0 has none.
-    tiny, scale = torch.finfo(x.dtype).eps ** 0.75, torch.ones_like(x[..., :1, :])
+    # What is left is held against the size of P seen so far, at least 1 (that of P_tau): an eigenvector of 0 has none.
+    tiny, scale = noise(x.dtype), torch.ones_like(x[..., :1, :])
     size = x.norm(dim=-2, keepdim=True)
     alive, beta = size > 0, size
     older, newer = torch.zeros_like(x), unit(x, size, alive)
@@ -205,21 +205,30 @@ def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iter
         yield Step(newer, alpha, beta)
 
 
+def noise(dtype: torch.dtype) -> float:
+    """What is left at the grade: rounding enlarged by every division on the way, measured up to 1e-10 in float64."""
+    return torch.finfo(dtype).eps ** 0.75
+
+
 def unit(x: Tensor, size: Tensor, alive: Tensor) -> Tensor:
     """Columns of x over their size; columns that are not alive become zero."""
     return x * torch.where(alive, 1 / torch.where(alive, size, 1), 0)
 
 
 @basis
-def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Terms:
+def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False, keep_norm: bool = False) -> Terms:
     """Orthonormal basis of the Krylov space of each column (OrthKry); stops cleanly at the grade.
+
+    With `keep_norm` every term is as long as x, column by column, so that rare features stay small.
 
     The grade is seen where what is left is rounding noise. For a grade near n, far above the hops anyone uses, noise
     can pass for a direction, with or without re-orthogonalisation; `spectrum.grade` counts exactly.
     """
-    for step in lanczos(P, x, degree, reorthogonalise=reorthogonalise):
+    length: Tensor | float = 1.0
+    for k, step in enumerate(lanczos(P, x, degree, reorthogonalise=reorthogonalise)):
+        length = step.beta if keep_norm and k == 0 else length
         if step.term.any():
-            yield step.term
+            yield step.term * length if keep_norm else step.term
 
 
 @dataclass(frozen=True)
@@ -320,6 +329,8 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
         out = kernels.empty(K + 1, n, d, dtype=dtype, device=getattr(first, "device", "cpu")).transpose(0, 1)
     elif out.shape != (n, K + 1, d) or out.dtype != dtype:
         raise ValueError(f"out must be {dtype} of shape {[n, K + 1, d]}, but {out.dtype} {list(out.shape)} came.")
+    if on_gpu(terms, out):
+        return out
     x, terms.x = terms.x, terms.x.tocsc() if sp.issparse(terms.x) else terms.x  # columns are about to be cut
     width = min(getattr(terms.P, "panel", d), d)
     for start in range(0, d, width):
@@ -329,6 +340,25 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
         out[:, done:, start : start + width] = 0
     terms.x = x
     return out
+
+
+def on_gpu(terms: Basis, out: Tensor) -> bool:
+    """Fill `out` by a kernel that makes a whole basis at once; False where there is none for this one."""
+    options = getattr(terms.terms, "keywords", {})
+    hops = out.transpose(0, 1)
+    fits = out.is_cuda and out.dtype == torch.float32 and hops.is_contiguous() and terms.degree < len(out)
+    one = getattr(terms.P, "is_symmetric", False) and not getattr(terms.P, "is_many", False)
+    is_orthonormal = getattr(terms.terms, "func", terms.terms) is inspect.unwrap(orthonormal)
+    if not is_orthonormal or options.get("reorthogonalise"):
+        return False
+    try:
+        from adaptkry.kernels import lanczos as fused  # needs Triton, which comes with torch's CUDA builds
+    except ImportError:
+        return False
+    if not (fits and one) or terms.x.requires_grad:
+        return False
+    fused.orthonormal(terms.P, dense(terms.x), hops, options.get("keep_norm", False), noise(torch.float32))
+    return True
 
 
 BASES: dict[str, Callable[..., Basis]] = {

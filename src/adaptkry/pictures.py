@@ -39,8 +39,9 @@ def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
         return stack(list(make(Diagonal(grid), ones, made.degree, **dict(made.basis_options))))[:, :, 0] @ w
     P = propagation(graph, made, made.taus[0], made.directions[0])
     x = features_of(graph, made)[:, :64].double()
-    found = replay(Diagonal(grid), ones.expand(-1, x.shape[1]), made.degree, recurrence=recurrence(P, x, made.degree))
-    return stack(list(found)).mean(2) @ w
+    known = recurrence(P, x, made.degree)
+    found = stack(list(replay(Diagonal(grid), ones.expand(-1, x.shape[1]), made.degree, recurrence=known)))
+    return (found * known.norm if dict(made.basis_options).get("keep_norm") else found).mean(2) @ w
 
 
 def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaptkry import experiments
-from adaptkry.reproduction.cells import Cells
+from adaptkry.reproduction.cells import Cell, Cells
 
 Published = dict[tuple[str, str], float]
 HEAD = "ours ± 95 % half-width (printed, difference), verdict"
@@ -27,40 +27,48 @@ def shown(cells: Cells, known: Published, row: str, column: str, item: dict) -> 
     if own is None:
         return None if printed is None else experiments.cell(f"not run ({printed})")
     if "text" in own.rows[0]:
-        said = own.rows[0]["text"]
-        return experiments.cell(f"{said} ({printed})", None, "holds" if said == printed else "above")
+        return experiments.cell(f"{own.rows[0]['text']} ({printed})", None, verdict(own, printed, item))
     if not len(own.numbers):
         return experiments.cell("failed")
     if printed is None:
         return experiments.cell(own.text(decimals), own.mean)
-    verdict = own.verdict(printed, item["margin"])
     places = 0 if isinstance(printed, int) else decimals
     said = f"{own.text(decimals)} ({printed:,}, {own.mean - printed:+,.{places}f})"
-    return experiments.cell(said, own.mean, verdict)
+    return experiments.cell(said, own.mean, verdict(own, printed, item))
+
+
+def verdict(own: Cell, printed: Any, item: dict) -> str:
+    """Whether a printed value holds; words hold if they are the same."""
+    if "text" in own.rows[0]:
+        return "holds" if own.rows[0]["text"] == printed else "below"
+    return own.verdict(printed, item["margin"])
 
 
 def reasons(cells: Cells, known: Published, item: dict, phrases: dict[str, str]) -> list[str]:
-    """How many printed values hold, and a sentence for every one that does not."""
-    held = {key: cells[key].verdict(v, item["margin"]) for key, v in known.items() if measured(cells, key)}
+    """How many printed values hold, and every reason with the values that it is given for."""
+    held = {key: verdict(cells[key], value, item) for key, value in known.items() if measured(cells, key)}
     counts = {word: sum(v == word for v in held.values()) for word in ("holds", "above", "below")}
-    notes = [f"{counts['holds']} of {len(held)} printed values hold, {counts['above']} are above and "
-             f"{counts['below']} below; {len(known) - len(held)} were not run."]  # fmt: skip
-    for (row, column), verdict in held.items():
-        reason = item.get("reasons", {}).get(f"{row}/{column}")
-        if verdict == "below" or (reason and verdict == "above"):
-            notes.append(f"{row}, {column} ({verdict}): {spelled(reason, phrases)}")
-    return notes
+    given: dict[str, list[str]] = {}
+    for (row, column), word in held.items():
+        reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if word == "below" else None)
+        if word == "below" or (reason and word == "above"):
+            given.setdefault(spelled(reason, phrases), []).append(f"{row}, {column} ({word})")
+    return [
+        f"{counts['holds']} of {len(held)} printed values hold, {counts['above']} are above and {counts['below']} "
+        f"below; {len(known) - len(held)} were not run.",
+        *(f"{'; '.join(where)}: {reason}" for reason, where in given.items()),
+    ]
 
 
 def measured(cells: Cells, key: tuple[str, str]) -> bool:
-    """Whether a cell has numbers."""
-    return key in cells and "text" not in cells[key].rows[0] and len(cells[key].numbers) > 0
+    """Whether a cell has something to show."""
+    return key in cells and ("text" in cells[key].rows[0] or len(cells[key].numbers) > 0)
 
 
 def spelled(reason: str | None, phrases: dict[str, str]) -> str:
     """A reason with its set phrases written out."""
     if reason is None:
-        return "no reason is known to us; the settings of the printed figure were not published."
+        return "no reason is known to us."
     for name, phrase in phrases.items():
         reason = reason.replace(name, phrase)
     return reason

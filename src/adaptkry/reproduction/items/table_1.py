@@ -18,7 +18,7 @@ def counted(graph: Graph) -> list[dict]:
     """Every count as a row of its own."""
     loops = graph.entries - graph.without_self_loops().entries
     found = {
-        "nodes": graph.nodes, "edges": (graph.undirected().entries + loops) // 2, "features": graph.x.shape[1],
+        "nodes": graph.nodes, "edges": (graph.undirected().entries - loops) // 2, "features": graph.x.shape[1],
         "classes": graph.classes, "homophily": edge(graph), "entries": graph.entries, "loops": loops,
     }  # fmt: skip
     return [{"row": name, "value": value} for name, value in found.items()]
