@@ -309,9 +309,7 @@ def test_the_gpus_orthonormal_basis_is_the_one_of_the_cpu(nodes, columns, keep_n
 
 @pytest.mark.gpu
 def test_the_gpus_orthonormal_basis_stops_at_the_grade():
-    from adaptkry.graph import Graph
-
-    star = Graph([[0, 0, 0] + list(range(4, 40)), [1, 2, 3] + list(range(5, 41))], nodes=41)
+    star = Graph([[0, 0, 0, *range(4, 40)], [1, 2, 3, *range(5, 41)]], nodes=41)
     x = torch.zeros(41, 1)
     x[0] = 1.0  # the hub of a star: its space has two dimensions
     found = stack(orthonormal(Propagation(star, 1.0).to("cuda"), x.cuda(), 5)).cpu()
