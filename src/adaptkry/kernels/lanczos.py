@@ -20,7 +20,7 @@ def _unit(
     u, w, out, squares, dots, lengths, state, k, n, d, height, blocks, tiny,
     LAST: tl.constexpr, BLOCKS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """out = u at unit length (or the length of x); sums of u w and w w. The first block keeps beta, alive, 1/beta."""
+    """Out = u at unit length (or the length of x); sums of u w and w w. The first block keeps beta, alive, 1/beta."""
     strip, block = tl.program_id(0), tl.program_id(1)
     columns = strip * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < d
@@ -61,7 +61,7 @@ def _next(
     u, w, older, squares, dots, state, alphas, lengths, k, n, d, height, blocks,
     FIRST: tl.constexpr, BLOCKS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """w = w / beta_k - alpha_k q_k - beta_k q_{k-1}, with q_k = u / beta_k, and sums of its squares."""
+    """W = w / beta_k - alpha_k q_k - beta_k q_{k-1}, with q_k = u / beta_k, and sums of its squares."""
     strip, block = tl.program_id(0), tl.program_id(1)
     columns = strip * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < d
