@@ -138,11 +138,11 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
 
 def draw(one: Section, folder: Path) -> None:
     """LaTeX and pictures of one item."""
+    charts = one.facts["charts"]
     if one.rows:
         storage.write(folder / f"{one.name}.tex", latex(one))
-        if one.facts["charts"]:
-            for ending in ("svg", "png"):
-                plots.grid_picture(folder / f"{one.name}.{ending}", one.facts["charts"])
+        for ending in ("svg", "png") if charts else ():
+            plots.grid_picture(folder / f"{one.name}.{ending}", charts, columns=2 if len(charts) in (2, 4) else 3)
 
 
 def methods_page(one: Section) -> str:

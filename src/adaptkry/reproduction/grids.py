@@ -33,8 +33,14 @@ def shown(cells: Cells, known: Published, row: str, column: str, item: dict) -> 
     if printed is None:
         return experiments.cell(own.text(decimals), own.mean)
     places = 0 if isinstance(printed, int) else decimals
-    said = f"{own.text(decimals)} ({printed:,}, {own.mean - printed:+,.{places}f})"
+    said = f"{own.text(decimals)} ({printed:,}, {signed(own.mean - printed, places)})"
     return experiments.cell(said, own.mean, verdict(own, printed, item))
+
+
+def signed(difference: float, places: int) -> str:
+    """A difference with its sign; what rounds to nothing has none."""
+    text = f"{difference:+,.{places}f}"
+    return text[1:] if float(text.replace(",", "")) == 0 else text
 
 
 def verdict(own: Cell, printed: Any, item: dict) -> str:

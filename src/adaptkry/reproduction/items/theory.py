@@ -6,6 +6,8 @@ from adaptkry.graph import Graph
 from adaptkry.reproduction.cells import Cells
 from adaptkry.reproduction.core import How, Job
 
+HOLDS = ("does not hold", "holds")
+
 
 def jobs(item: dict, how: How) -> list[Job]:
     """All checks on every graph."""
@@ -26,11 +28,12 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
     rows = []
     for (name, graph), own in sorted(cells.items(), key=lambda pair: (pair[0][1], pair[1].rows[0]["row"])):
         row = own.rows[0]
-        word = "holds" if row["value"] else "does not hold"
+        word = "does not apply" if row["note"].startswith("does not apply") else HOLDS[row["value"]]
         rows.append([graph, name, row["claim"], row["measured"], word, row["note"]])
-    held = sum(row[4] == "holds" for row in rows)
+    words = [row[4] for row in rows]
+    held, apply = words.count("holds"), len(words) - words.count("does not apply")
     heads = ["graph", "where", "claim, as checked", "measured", "verdict", "erratum or remark"]
     return {
         "tables": [experiments.table("claims", heads, rows)],
-        "notes": [f"{held} of {len(rows)} checks hold. `docs/theory.md` explains each with an example that runs."],
+        "notes": [f"{held} of the {apply} checks that apply hold. `docs/theory.md` explains each with an example that runs."],
     }
