@@ -418,15 +418,20 @@ def named_graph(run: Path, name: str) -> str:
     "  |  adaptkry report runs/a --figures figures"
 )
 def report(
-    run: Annotated[list[Path], typer.Argument(help="Folders of runs, comparisons or other experiments.")],
-    out: Annotated[Path | None, typer.Option(help="The page; report.html in the first folder by default.")] = None,
+    run: Annotated[
+        list[Path], typer.Argument(help="Folders of runs or comparisons, or an item's docs/reproduction/ITEM.json.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; by default report.html in the first folder, ITEM.html beside ITEM.json."),
+    ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write every chart there too, as SVG and PNG.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Write one HTML page about runs and experiments: it works from disk, without a server or the network."""
-    page = reports.write(run, out or run[0] / "report.html")
+    page = reports.write(run, out or (run[0].with_suffix(".html") if run[0].is_file() else run[0] / "report.html"))
     drawn = reports.figures(run, figures) if figures else []
     if as_json:
         typer.echo(json.dumps({"report": str(page), "figures": [str(path) for path in drawn]}))

@@ -37,8 +37,8 @@ def write_facts(folder: Path, facts: dict) -> Path:
 
 
 def read_facts(folder: Path) -> dict:
-    """What a folder keeps for its report: the facts of a run or of an experiment."""
-    path = folder / "facts.json"
+    """What a folder keeps for its report, or a file: the facts of a run or of an experiment."""
+    path = folder if folder.is_file() else folder / "facts.json"
     if not path.exists():
         raise FileNotFoundError(
             f"{folder} has no facts.json: it is no folder of `adaptkry fit` or `adaptkry compare`. Check the path."

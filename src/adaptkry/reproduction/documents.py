@@ -4,6 +4,7 @@ What changes from one measurement to the next without meaning anything (dates, c
 table at the end; everything else is the same, byte for byte, whenever the rows say the same.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,10 +138,11 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
 
 
 def draw(one: Section, folder: Path) -> None:
-    """LaTeX and pictures of one item."""
+    """LaTeX, pictures and facts of one item."""
     charts = one.facts["charts"]
     if one.rows:
         storage.write(folder / f"{one.name}.tex", latex(one))
+        storage.write(folder / f"{one.name}.json", json.dumps(experiments.finite(one.facts), indent=1))
         for ending in ("svg", "png") if charts else ():
             plots.grid_picture(folder / f"{one.name}.{ending}", charts, columns=2 if len(charts) in (2, 4) else 3)
 
