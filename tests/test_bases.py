@@ -301,10 +301,16 @@ def test_the_gpus_orthonormal_basis_is_the_one_of_the_cpu(nodes, columns, keep_n
     found = [stack(orthonormal(operator.to("cuda"), x.cuda(), 8, keep_norm=keep_norm)).cpu() for _ in range(2)]
     assert_same_bits(found[0], found[1])
     assert_close(found[0], wanted, rtol=0, atol=2e-4 * float(wanted.abs().max()))
-    unit = found[0][:, :, 2:] / (x[:, 2:].norm(dim=0) if keep_norm else 1)
-    products = torch.einsum("njd,nkd->djk", unit.double(), unit.double())
-    assert (products - torch.eye(9, dtype=torch.float64)).abs().max() < 2e-5
+    plain = stack(orthonormal(operator, x, 8, keep_norm=keep_norm))  # float32 as well
+    length = x[:, 2:].norm(dim=0) if keep_norm else 1
+    assert lost(found[0][:, :, 2:] / length) < 2 * lost(plain[:, :, 2:] / length) + 1e-6
     assert not found[0][:, :, 1].any()
+
+
+def lost(Q):
+    """How far the terms of any column are from being orthonormal."""
+    products = torch.einsum("njd,nkd->djk", Q.double(), Q.double())
+    return float((products - torch.eye(Q.shape[1], dtype=torch.float64)).abs().max())
 
 
 @pytest.mark.gpu

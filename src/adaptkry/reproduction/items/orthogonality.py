@@ -8,8 +8,8 @@ from adaptkry.reproduction.grids import Published, grid, reasons
 
 METHODS = ("orthkry", "adaptkry")
 FORMS = {  # what is trained; of the two forms of OrthKry the one better on validation nodes is shown
-    "orthkry": ("orthkry", {}),
-    "orthkry, kept norms": ("orthkry", {"basis_options": (("keep_norm", True),)}),
+    "orthkry": ("orthkry", {"basis_options": ()}),
+    "orthkry, kept norms": ("orthkry", {}),
     "adaptkry": ("adaptkry", {}),
 }
 

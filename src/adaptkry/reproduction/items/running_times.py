@@ -11,6 +11,7 @@ from adaptkry.reproduction.cells import Cells
 from adaptkry.reproduction.core import How, Job
 
 METHODS = ("adaptkry", "orthkry")
+WARM = 5  # epochs before the clock runs
 
 
 def jobs(item: dict, how: How) -> list[Job]:
@@ -34,6 +35,7 @@ def measured(graph: Graph, degree: int, own: dict, how: How) -> list[dict]:
     split = how.split(graph)
     for name, one in made.items():
         short = replace(one, epochs=own["epochs"], stop="never", patience=own["epochs"])
+        fitting.fit(graph, replace(short, epochs=WARM), split, device=how.device)  # kernels are compiled by then
         # The basis is part of `fit` and is taken off again: what is left is training and testing.
         whole = timing.seconds(lambda made=short: fitting.fit(graph, made, split, device=how.device), device)
         rows.append(cell(f"training {name}", degree, max(0.0, whole - spent[name])))
