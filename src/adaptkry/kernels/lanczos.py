@@ -39,8 +39,8 @@ def _unit(
         tl.store(here + d, alive.to(tl.float32), mask=inside)
         tl.store(here + 2 * d, inverse, mask=inside)
     length = inverse * tl.load(lengths + columns, mask=inside, other=0.0)
-    dot = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)  # added up once, after the loop: no warp waits inside it
-    square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    dot = tl.zeros((COLUMNS,), dtype=tl.float32)
+    square = tl.zeros((COLUMNS,), dtype=tl.float32)
     for row in range(block * height, tl.minimum(n, (block + 1) * height), ROWS):
         rows = row + tl.arange(0, ROWS)
         mask = (rows < tl.minimum(n, (block + 1) * height))[:, None] & inside[None, :]
@@ -49,11 +49,11 @@ def _unit(
         tl.store(out + at, vector * length[None, :], mask=mask)
         if not LAST:
             product = tl.load(w + at, mask=mask, other=0.0)
-            dot += vector * product
-            square += product * product
+            dot += tl.sum(vector * product, axis=0)
+            square += tl.sum(product * product, axis=0)
     if not LAST:
-        tl.store(dots + block * d + columns, tl.sum(dot, axis=0), mask=inside)
-        tl.store(dots + (blocks + block) * d + columns, tl.sum(square, axis=0), mask=inside)
+        tl.store(dots + block * d + columns, dot, mask=inside)
+        tl.store(dots + (blocks + block) * d + columns, square, mask=inside)
 
 
 @triton.jit
@@ -79,7 +79,7 @@ def _next(
         tl.store(here + 7 * d, tl.maximum(tl.load(here + 3 * d, mask=inside, other=1.0), size), mask=inside)
     length = tl.load(lengths + columns, mask=inside, other=0.0)
     back = tl.where(length > 0, beta / tl.where(length > 0, length, 1.0), 0.0)  # `older` is stored at this length
-    square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    square = tl.zeros((COLUMNS,), dtype=tl.float32)
     for row in range(block * height, tl.minimum(n, (block + 1) * height), ROWS):
         rows = row + tl.arange(0, ROWS)
         mask = (rows < tl.minimum(n, (block + 1) * height))[:, None] & inside[None, :]
@@ -89,8 +89,8 @@ def _next(
         if not FIRST:
             made -= tl.load(older + at, mask=mask, other=0.0) * back[None, :]
         tl.store(w + at, made, mask=mask)
-        square += made * made
-    tl.store(squares + block * d + columns, tl.sum(square, axis=0), mask=inside)
+        square += tl.sum(made * made, axis=0)
+    tl.store(squares + block * d + columns, square, mask=inside)
 
 
 def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None:
@@ -103,9 +103,8 @@ def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None
     state = x.new_zeros(degree + 3, 4, d)
     state[0, 1] = state[1, 3] = 1.0  # a new direction is held against the size of P seen so far, at least 1
     alphas, squares, dots = x.new_empty(max(degree, 1), d), x.new_zeros(blocks, d), x.new_empty(2, blocks, d)
-    norms = torch.linalg.vector_norm(x, dim=0)
-    squares[0] = norms.square()
-    lengths = norms if keep_norm else torch.ones_like(norms)
+    squares[0] = x.square().sum(0)
+    lengths = squares[0].sqrt() if keep_norm else torch.ones_like(squares[0])
     u = x.contiguous()
     for k in range(degree):
         w = P @ u
