@@ -79,37 +79,32 @@ def slow_start(folder):
     return {"taus": [0.5, 1.0], "degree": 6, "columns": 4}
 
 
-def worker_processes():
-    """Processes of this one's Dask workers: those that a nanny watches over."""
-    children = psutil.Process().children(recursive=True)
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+def kill_writers(out, count: int, killed: list[int]) -> None:
+    """kill -9, one after the other, so many workers of ours in the middle of a block, each after another finished."""
+    deadline = time.monotonic() + 90
+    while len(killed) < count and time.monotonic() < deadline:
+        finished = len(list(out.glob("block*.json")))
+        writing = {int(part.name.split(".")[-2]) for part in out.glob(".block*.part")}
+        ours = {child.pid for child in psutil.Process().children(recursive=True)}
+        for pid in list(writing & ours - set(killed))[:1]:
+            if finished > len(killed):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        time.sleep(0.05)
 
 
 @pytest.mark.distributed
 def test_a_dask_worker_killed_twice_costs_its_blocks_only(home):
     options = slow_start(home)
     propagate(home / "big", home / "big-here", **options)
-    killed = []
-
-    def kill() -> None:
-        for _ in range(2):
-            begun = set((home / "big-dask").glob("*.json"))
-            deadline = time.monotonic() + 60
-            while len(set((home / "big-dask").glob("block*.json")) - begun) < 1 and time.monotonic() < deadline:
-                time.sleep(0.05)
-            parts = list((home / "big-dask").glob(".block*.part"))
-            owners = {int(part.name.split(".")[-2]) for part in parts}
-            for pid in list(owners)[:1]:
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-
-    (home / "big-dask").mkdir()
-    killer = threading.Thread(target=kill)
+    out, killed = home / "big-dask", []
+    out.mkdir()
+    killer = threading.Thread(target=kill_writers, args=(out, 2, killed))
     killer.start()
-    propagate(home / "big", home / "big-dask", **options, engine="dask", workers=2)
+    propagate(home / "big", out, **options, engine="dask", workers=2)
     killer.join()
     assert len(set(killed)) == 2
-    assert content(home / "big-dask") == content(home / "big-here")
+    assert content(out) == content(home / "big-here")
 
 
 @pytest.mark.distributed
