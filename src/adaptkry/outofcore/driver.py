@@ -8,6 +8,7 @@ from concurrent.futures import BrokenExecutor, Executor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from adaptkry import timing
 from adaptkry.outofcore import choosing, engines, folders, resuming
@@ -28,7 +29,7 @@ def propagate(
     taus: Sequence[float] | float,
     degree: int,
     directions: Sequence[str] = ("both",),
-    rows="all",
+    rows: Any = "all",
     dtype: str = "float32",
     memory: str | int = "4GiB",
     columns: int | None = None,

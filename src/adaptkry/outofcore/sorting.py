@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry.outofcore.arrays import checksum, header, save
+from adaptkry.outofcore.arrays import as_bytes, checksum, header, save
 
 BUCKET = 2**22  # entries sorted at once: 32 MiB of keys, and some times that on the way
 
@@ -40,12 +40,12 @@ class Buckets:
         bucket = (np.searchsorted(self.starts, rows, "right") - 1).astype(np.uint16)
         order = np.argsort(bucket, kind="stable")  # of 16 bits: a radix sort
         ends = np.cumsum(np.bincount(bucket, minlength=len(self.starts)))
-        parts = [(rows.astype(np.int64) * self.nodes + columns)[order]]
+        parts: list[np.ndarray] = [(rows.astype(np.int64) * self.nodes + columns)[order]]
         if weights is not None:
             parts.append(weights.astype(np.float64)[order])
         for files, first, last in zip(self.files, np.concatenate([[0], ends[:-1]]), ends, strict=True):
             for file, part in zip(files, parts, strict=True):
-                file.write(memoryview(part[first:last]).cast("B") if last > first else b"")
+                file.write(as_bytes(part[first:last]))
 
     def sorted(self) -> Iterator[tuple[int, int, np.ndarray, np.ndarray | None]]:
         """First and last row, keys and weights of each bucket, in order and without repeats."""
@@ -115,7 +115,7 @@ def growing(path: Path, dtype):
         def add(part: np.ndarray) -> None:
             nonlocal count
             count += len(part)
-            file.write(memoryview(part).cast("B") if len(part) else b"")
+            file.write(as_bytes(part))
 
         yield add
         file.seek(0)
