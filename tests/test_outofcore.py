@@ -306,6 +306,16 @@ def test_a_folder_of_another_graph_version_or_kind_is_refused(made, tmp_path):
         BasisFolder.open(made.path)
 
 
+def test_a_folder_without_a_block_can_be_begun_again_with_other_settings(tmp_path, monkeypatch):
+    graph = Graph([[20], [30]], torch.ones(40, 2), nodes=40, weights=[0.3])
+    monkeypatch.setattr(edges, "SOME", 16)
+    with pytest.raises(ValueError, match=r"tau = 5\.0 is too large for node 20") as refused:
+        Propagation(graph, 5.0)
+    with pytest.raises(ValueError, match=str(refused.value).split(" with")[0]):
+        propagate(graph, tmp_path / "b", taus=[5.0], degree=1)
+    same_bits_as_memory(propagate(graph, tmp_path / "b", taus=[0.5], degree=1), graph)
+
+
 def test_two_commands_do_not_write_to_one_folder(made, tmp_path):
     from adaptkry.outofcore import resuming
 

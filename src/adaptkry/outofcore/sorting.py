@@ -9,13 +9,14 @@ import numpy as np
 
 from adaptkry.outofcore.arrays import as_bytes, checksum, header, save
 
+MOST = 256  # buckets, each an open file or two
 BUCKET = 2**22  # entries sorted at once: 32 MiB of keys, and some times that on the way
 
 
 def even_starts(counts: np.ndarray, bucket: int = BUCKET) -> np.ndarray:
     """First rows of buckets that hold about as many entries each, given at most how many each row has."""
     before = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    wanted = np.arange(0, before[-1], bucket)
+    wanted = np.arange(0, before[-1], max(bucket, -(-int(before[-1]) // MOST)))
     return np.unique(np.searchsorted(before, wanted, "right") - 1) if len(wanted) else np.zeros(1, dtype=np.int64)
 
 
@@ -33,7 +34,7 @@ class Buckets:
         self.nodes, self.starts, self.is_weighted = nodes, starts, is_weighted
         names = ("keys", "weights") if is_weighted else ("keys",)
         self.paths = [[place / f"{name}-{i}.raw" for name in names] for i in range(len(starts))]
-        self.files = [[path.open("wb", buffering=0) for path in paths] for paths in self.paths]
+        self.files = [[path.open("wb") for path in paths] for paths in self.paths]
 
     def add(self, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray | None = None) -> None:
         """Take some entries; one number holds row and column, so that one sort orders by both."""
