@@ -483,7 +483,7 @@ def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("memory", "rows"), [("700MiB", "all"), ("620MiB", "labelled"), ("1100MiB", "all")])
+@pytest.mark.parametrize(("memory", "rows"), [("760MiB", "all"), ("680MiB", "labelled"), ("1100MiB", "all")])
 def test_memory_held_stays_below_the_limit(tmp_path, memory, rows):
     generate(tmp_path / "g", nodes=1_000_000, entries=10_000_000, features=24, labelled=0.1)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 2, "--memory", memory, "--rows", rows]

@@ -66,10 +66,17 @@ class Stored:
             left = left[got:]
 
     def pieces(self, limit: int = PIECE) -> Iterator[tuple[int, np.ndarray]]:
-        """All rows in order, some at a time, each time with the number of the first."""
+        """All rows in order, some at a time, with the number of the first; gone when the next ones are asked for.
+
+        One buffer serves for all: fresh memory costs as much as reading into it.
+        """
         step = max(1, limit // max(1, self.row_bytes))
-        for start in range(0, self.shape[0], step):
-            yield start, self.read(start, min(start + step, self.shape[0]))
+        buffer = np.empty((min(step, self.shape[0]), *self.shape[1:]), self.dtype)
+        with self.path.open("rb", buffering=0) as file:
+            for start in range(0, self.shape[0], step):
+                piece = buffer[: min(step, self.shape[0] - start)]
+                self.read_into(file, piece, start)
+                yield start, piece
 
 
 def as_bytes(array: np.ndarray) -> memoryview:

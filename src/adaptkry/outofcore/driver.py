@@ -15,7 +15,7 @@ import numpy as np
 from adaptkry import timing
 from adaptkry.outofcore import choosing, engines, folders, resuming
 from adaptkry.outofcore.arrays import digest, save
-from adaptkry.outofcore.blocks import KEPT, Job, make_block
+from adaptkry.outofcore.blocks import Job, forget, make_block
 from adaptkry.outofcore.folders import BasisFolder, block_name
 from adaptkry.outofcore.plan import show_bytes
 from adaptkry.outofcore.preparing import Asked, Prepared, prepare
@@ -77,8 +77,10 @@ def propagate(
         _room(out, prepared.job, todo)
         if todo:
             with engines.executor(engine, workers, scheduler) as pool, progress(prepared.job, todo, quiet) as tick:
-                _run(prepared.job, todo, done, pool, tick)
-            KEPT.clear()
+                try:
+                    _run(prepared.job, todo, done, pool, tick)
+                finally:
+                    forget()
         resuming.clean(out)  # after workers that died
         sums |= {f"{block_name(*block)}.npy": told for block, told in done.items()}
         folders.write_manifest(out, {**prepared.manifest, "sha256": sums})
