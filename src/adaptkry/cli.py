@@ -1,10 +1,7 @@
 """The command line: parse, call one library function, print."""
 
 import json
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from adaptkry import (
+    cli_scale,
     comparison,
     datasets,
     demo,
@@ -39,6 +37,8 @@ from adaptkry.lookup import pick
 from adaptkry.methods import METHODS
 from adaptkry.recipes import recipe
 from adaptkry.reproduction import documents
+from adaptkry.screens import Json
+from adaptkry.stopping import stoppable
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",
@@ -75,7 +75,6 @@ def common(
     """Learning with polynomial graph filters."""
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
 DataRoot = Annotated[
     Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
 ]
@@ -246,31 +245,10 @@ def finished(folder: Path, wanted: list, scheme: str, as_json: bool) -> None:
     typer.echo(json.dumps({"folder": str(folder), "rows": run.rows}) if as_json else run.summary())
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
-
-
 def kept_of_fit(folder: Path) -> str:
-    """What a training that was stopped left behind."""
+    """What a stopped training leaves."""
     kept = (folder / "checkpoint.safetensors").exists()
     return f"the same command with --resume goes on from {folder}" if kept else "before there was anything to keep"
-
-
-@contextmanager
-def stoppable(ending: Callable[[], str]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop a training with a sentence and the exit code that shells expect."""
-
-    def stop(*_) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt as stopped:
-        typer.echo(f"stopped; {ending()}", err=True)
-        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stopped, Terminated) else signal.SIGINT)) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @app.command(
@@ -521,6 +499,9 @@ def list_datasets(as_json: Json = False) -> None:
     for row in rows:
         table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
     screens.screen.print(table)
+
+
+app.add_typer(cli_scale.app)
 
 
 def main() -> None:

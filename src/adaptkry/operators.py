@@ -77,12 +77,7 @@ class Propagation:
         turn = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
         self.graph = pick(turn, direction, "direction")(graph)
         rows, columns = self.graph.degree("out"), self.graph.degree("in")  # [n]
-        alone = (rows == 0) & (columns == 0)
-        taus = torch.tensor(self.taus, dtype=torch.float64)[:, None]
-        self.left = inverse_root(rows, taus).masked_fill(alone, 1.0)  # [r, n]  S
-        self.right = inverse_root(columns, taus).masked_fill(alone, 1.0)  # [r, n]  T
-        alone_keeps = torch.where(taus == 1, isolated, 1.0)
-        self.own = torch.where(alone, alone_keeps, 1 - taus)  # [r, n]  the diagonal of A_tau
+        self.left, self.right, self.own = scalings(rows, columns, self.taus, isolated)  # [r, n] each
         self.isolated = isolated
         self.device = torch.device("cpu")
         self._turned: Propagation | None = None
@@ -172,8 +167,7 @@ class Propagation:
         torch.mul(wide, right[taus], out=scaled)
         table = scaled.transpose(0, 1).view(n, r * w)
         sums = kernels.gather_sum(self.graph.indptr, self.graph.indices, table, weights)
-        sums = sums.view(n, r, w).transpose(0, 1).mul_(left_tau[taus])
-        return torch.addcmul(sums, scaled, left_own[taus], out=sums if out is None else out)
+        return finish(sums.view(n, r, w).transpose(0, 1), scaled, left_tau[taus], left_own[taus], out)
 
     def _prepare(self, dtype: torch.dtype):
         """The scalings in the signal's own precision; on a GPU the ready-made product."""
@@ -183,10 +177,8 @@ class Propagation:
         return self._prepared[dtype]
 
     def _scalings(self, dtype: torch.dtype) -> tuple:
-        taus = torch.tensor(self.taus, dtype=torch.float64)[:, None]
-        factors = (self.right, self.left * taus, self.left * self.own)  # each [r, n]
         weights = None if self.graph.weights is None else self.graph.weights.to(dtype)
-        return *(f[:, :, None].to(dtype) for f in factors), weights
+        return *factors(self.left, self.right, self.own, self.taus, dtype), weights
 
     def _on_gpu(self, dtype: torch.dtype):
         """The product as a function of [r, n, d]: our own kernel where Triton is installed, else torch's CSR."""
@@ -240,7 +232,34 @@ class _Product(torch.autograd.Function):
         return _Product.apply(gradient, ctx.operator.T), None  # type: ignore[return-value]
 
 
-def inverse_root(degrees: Tensor, taus: Tensor) -> Tensor:
+def scalings(
+    rows: Tensor, columns: Tensor, taus: Sequence[float], isolated: float = 1.0, first: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """S, T and the diagonal of A_tau, each [r, n] in float64, from the row and column sums [n] of A.
+
+    Each node's numbers depend on its own two sums only, so some nodes, from number `first` on, may be asked for alone.
+    """
+    alone = (rows == 0) & (columns == 0)
+    each = torch.tensor(taus, dtype=torch.float64)[:, None]
+    left = inverse_root(rows, each, first).masked_fill(alone, 1.0)
+    right = inverse_root(columns, each, first).masked_fill(alone, 1.0)
+    alone_keeps = torch.where(each == 1, isolated, 1.0)
+    return left, right, torch.where(alone, alone_keeps, 1 - each)
+
+
+def factors(left: Tensor, right: Tensor, own: Tensor, taus: Sequence[float], dtype: torch.dtype) -> list[Tensor]:
+    """T, tau S and S times the diagonal, each [r, n, 1] in the signal's precision: all that a product multiplies by."""
+    each = torch.tensor(taus, dtype=torch.float64)[:, None]
+    return [factor[:, :, None].to(dtype) for factor in (right, left * each, left * own)]
+
+
+def finish(sums: Tensor, scaled: Tensor, left_tau: Tensor, left_own: Tensor, out: Tensor | None = None) -> Tensor:
+    """S (tau A + own) T x of some rows, from (A T x) and T x of these rows; the sums are used up."""
+    sums.mul_(left_tau)
+    return torch.addcmul(sums, scaled, left_own, out=sums if out is None else out)
+
+
+def inverse_root(degrees: Tensor, taus: Tensor, first: int = 0) -> Tensor:
     """|D_tau|^{-1/2} of degrees [n] for taus [r, 1] as [r, n]; 0 where D_tau is 0.
 
     With edges, D_tau = 1 + tau (d - 1) is positive as long as d >= 1. A weighted degree below 1 can turn it
@@ -252,8 +271,8 @@ def inverse_root(degrees: Tensor, taus: Tensor) -> Tensor:
         which, node = bad.nonzero()[0].tolist()
         lightest = float(degrees[degrees > 0].min())
         raise ValueError(
-            f"tau = {float(taus[which])} is too large for node {node} with weighted degree {float(degrees[node]):.6g}: "
-            f"tau d + 1 - tau must be positive. Use tau below {1 / (1 - lightest):.6g}, "
+            f"tau = {float(taus[which])} is too large for node {first + node} with weighted degree "
+            f"{float(degrees[node]):.6g}: tau d + 1 - tau must be positive. Use tau below {1 / (1 - lightest):.6g}, "
             f"or scale the weights so that degrees are at least 1."
         )
     return torch.where(sums == 0, 0.0, sums.abs().rsqrt())

@@ -1,6 +1,7 @@
 """What the commands print: tables and bars for a terminal."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -12,6 +13,7 @@ from adaptkry import demo, experiments, trials
 from adaptkry.runs import Run
 
 screen = Console()
+Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
 
 
 def print_inspection(found: dict) -> None:

@@ -1,0 +1,13 @@
+"""Bases that do not fit in memory: graphs and bases as folders, made block by block, here or by an engine.
+
+>>> import adaptkry.outofcore as big
+>>> basis = big.propagate("graph-folder", "basis-folder", taus=[0.5, 1.0], degree=10)  # doctest: +SKIP
+>>> basis.slab(0, 100_000)                                                             # doctest: +SKIP
+"""
+
+from adaptkry.outofcore.driver import propagate as propagate
+from adaptkry.outofcore.folders import BasisFolder as BasisFolder
+from adaptkry.outofcore.folders import GraphFolder as GraphFolder
+from adaptkry.outofcore.generate import generate as generate
+from adaptkry.outofcore.sealing import seal as seal
+from adaptkry.outofcore.sealing import write_graph as write_graph

@@ -1,0 +1,158 @@
+"""Plain .npy files read in pieces and written in one stream.
+
+Nothing is mapped into memory: mapped pages count as memory held, and the limit that a user gave is a promise.
+"""
+
+import hashlib
+import io
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+PIECE = 16 * 2**20  # bytes read or written at once
+PART = ".part"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array in a file: what it is, and any run of its rows."""
+
+    path: Path
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    offset: int  # bytes before the first number
+
+    @classmethod
+    def open(cls, path: Path) -> "Stored":
+        """Read the header alone."""
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}.")
+        try:
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise ValueError(f"{path} must be a plain .npy array, but cannot be read ({error}).") from None
+        if not isinstance(mapped, np.memmap):
+            raise TypeError(f"{path} must be a plain .npy array, but it holds {type(mapped).__name__}.")
+        if not mapped.flags.c_contiguous:
+            raise ValueError(f"{path} must be in C order, but it is transposed. Write it with np.ascontiguousarray.")
+        return cls(path, mapped.shape, mapped.dtype, mapped.offset)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes from one row to the next."""
+        return self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
+
+    def read(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Rows start..stop-1."""
+        stop = self.shape[0] if stop is None else stop
+        found = np.empty((stop - start, *self.shape[1:]), self.dtype)
+        with self.path.open("rb", buffering=0) as file:
+            self.read_into(file, found, start)
+        return found
+
+    def read_into(self, file: io.RawIOBase, target: np.ndarray, start: int) -> None:
+        """Fill a contiguous array with the rows from `start` on, from the file that is open already."""
+        file.seek(self.offset + start * self.row_bytes)
+        left = as_bytes(target)
+        while len(left):
+            got = file.readinto(left)
+            if not got:
+                raise ValueError(f"{self.path} ends too early: {list(self.shape)} {self.dtype} does not fit in it.")
+            left = left[got:]
+
+    def pieces(self, limit: int = PIECE) -> Iterator[tuple[int, np.ndarray]]:
+        """All rows in order, some at a time, with the number of the first; gone when the next ones are asked for.
+
+        One buffer serves for all: fresh memory costs as much as reading into it.
+        """
+        step = max(1, limit // max(1, self.row_bytes))
+        buffer = np.empty((min(step, self.shape[0]), *self.shape[1:]), self.dtype)
+        with self.path.open("rb", buffering=0) as file:
+            for start in range(0, self.shape[0], step):
+                piece = buffer[: min(step, self.shape[0] - start)]
+                self.read_into(file, piece, start)
+                yield start, piece
+
+
+def as_bytes(array: np.ndarray) -> memoryview:
+    """The numbers of a contiguous array where they lie."""
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+
+
+class Stream:
+    """A file that grows in order and is hashed on the way."""
+
+    def __init__(self, file):
+        self.file, self.hash = file, hashlib.sha256()
+
+    def write(self, content) -> None:
+        """Add bytes, or the numbers of a contiguous array."""
+        if isinstance(content, np.ndarray):
+            content = as_bytes(content)
+        self.hash.update(content)
+        self.file.write(content)
+
+    @property
+    def sha256(self) -> str:
+        """Of what has been written so far."""
+        return self.hash.hexdigest()
+
+
+@contextmanager
+def streaming(path: Path, shape: tuple[int, ...], dtype) -> Iterator[Stream]:
+    """Write an .npy file in order, whole or not at all; two machines that write the same file do not meet."""
+    beside = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{PART}")
+    try:
+        with beside.open("wb", buffering=0) as file:
+            stream = Stream(_All(file))
+            stream.write(header(shape, np.dtype(dtype)))
+            yield stream
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+class _All:
+    """A raw file whose `write` goes on until all is written: raw writes may be cut short (at 2 GiB on Linux)."""
+
+    def __init__(self, file: io.RawIOBase):
+        self.file = file
+
+    def write(self, content) -> None:
+        left = memoryview(content)
+        while len(left):
+            left = left[self.file.write(left) :]
+
+
+def header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    """What stands before the numbers of an .npy file in C order."""
+    made = io.BytesIO()
+    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tuple(map(int, shape))}
+    np.lib.format.write_array_header_1_0(made, about)  # type: ignore[arg-type]
+    return made.getvalue()
+
+
+def save(path: Path, array: np.ndarray) -> str:
+    """Write one array, whole or not at all, and return its checksum."""
+    with streaming(path, array.shape, array.dtype) as stream:
+        stream.write(array)
+    return stream.sha256
+
+
+def digest(array: np.ndarray) -> str:
+    """The checksum that `save` would return."""
+    found = hashlib.sha256(header(array.shape, array.dtype))
+    found.update(as_bytes(array))
+    return found.hexdigest()
+
+
+def checksum(path: Path) -> str:
+    """sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
