@@ -1,6 +1,5 @@
 """What a recipe takes from a basis folder, or why it cannot: a folder has what was propagated, and no edges."""
 
-from dataclasses import replace
 from typing import Any
 
 from adaptkry.methods import METHODS
