@@ -35,6 +35,8 @@ from adaptkry.homophily import homophily as homophily
 from adaptkry.operators import Diagonal as Diagonal
 from adaptkry.operators import Laplacian as Laplacian
 from adaptkry.operators import Propagation as Propagation
+from adaptkry.outofcore import BasisFolder as BasisFolder
+from adaptkry.outofcore import propagate as propagate
 from adaptkry.recipes import Recipe as Recipe
 from adaptkry.recipes import recipe as recipe
 from adaptkry.runs import Run as Run

@@ -1,10 +1,7 @@
 """The command line: parse, call one library function, print."""
 
 import json
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +10,7 @@ import typer
 from rich.table import Column, Table
 
 from adaptkry import (
+    cli_scale,
     comparison,
     datasets,
     demo,
@@ -38,6 +36,8 @@ from adaptkry.methods import METHODS
 from adaptkry.outofcore import BasisFolder
 from adaptkry.outofcore.folders import is_kind
 from adaptkry.recipes import recipe
+from adaptkry.screens import Json
+from adaptkry.stopping import stoppable
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",
@@ -79,7 +79,6 @@ def common(
     """Learning with polynomial graph filters."""
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
 DataRoot = Annotated[
     Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
 ]
@@ -210,7 +209,7 @@ def fit(
             typer.echo(f"the finished run in {folder} will be replaced", err=True)
         for text in chosen.warnings:
             typer.echo(f"warning: {text}", err=True)
-    with stoppable(folder), timing.live(made.epochs, quiet=as_json or not is_first) as look:
+    with stoppable(lambda: how_to_go_on(folder)), timing.live(made.epochs, quiet=as_json or not is_first) as look:
         common = {"restarts": restarts, "batch": batch, "device": device, "out": folder, "resume": resume, "look": look}
         if loaded is not None:
             run = fitting.fit(loaded, made, chosen, **common)
@@ -253,29 +252,10 @@ def finished(folder: Path, wanted: list, scheme: str, as_json: bool) -> None:
     typer.echo(json.dumps({"folder": str(folder), "rows": run.rows}) if as_json else run.summary())
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
-
-
-@contextmanager
-def stoppable(folder: Path) -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop a training with a sentence and the exit code that shells expect."""
-
-    def stop(*_) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt as stopped:
-        kept = (folder / "checkpoint.safetensors").exists()
-        ending = (
-            f"the same command with --resume goes on from {folder}" if kept else "before there was anything to keep"
-        )
-        typer.echo(f"stopped; {ending}", err=True)
-        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stopped, Terminated) else signal.SIGINT)) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def how_to_go_on(folder: Path) -> str:
+    """What a stopped training leaves."""
+    kept = (folder / "checkpoint.safetensors").exists()
+    return f"the same command with --resume goes on from {folder}" if kept else "before there was anything to keep"
 
 
 @app.command(
@@ -396,6 +376,9 @@ def list_datasets(as_json: Json = False) -> None:
     for row in rows:
         table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
     screens.screen.print(table)
+
+
+app.add_typer(cli_scale.app)
 
 
 def main() -> None:

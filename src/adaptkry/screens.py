@@ -1,6 +1,7 @@
 """What the commands print: tables and bars for a terminal."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -11,6 +12,7 @@ from rich.table import Table
 from adaptkry import demo
 
 screen = Console()
+Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
 
 
 def print_inspection(found: dict) -> None:

@@ -91,6 +91,16 @@ def shown(total: int, quiet: bool, every: float, *, remaining: bool = False) -> 
             yield lambda done, news: bar.update(task, completed=done, news=news)
 
 
+def clock(seconds: float) -> str:
+    """A stretch of time for people.
+
+    >>> clock(59.6), clock(3725)
+    ('1:00', '1:02:05')
+    """
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
 def lines(every: float) -> Callable[[int, str], object]:
     """Print news to stderr, at most one line every so many seconds."""
     last = time.monotonic()

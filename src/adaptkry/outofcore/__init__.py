@@ -8,5 +8,6 @@
 from adaptkry.outofcore.driver import propagate as propagate
 from adaptkry.outofcore.folders import BasisFolder as BasisFolder
 from adaptkry.outofcore.folders import GraphFolder as GraphFolder
+from adaptkry.outofcore.generate import generate as generate
 from adaptkry.outofcore.sealing import seal as seal
 from adaptkry.outofcore.sealing import write_graph as write_graph

@@ -133,6 +133,13 @@ def save(path: Path, array: np.ndarray) -> str:
     return stream.sha256
 
 
+def digest(array: np.ndarray) -> str:
+    """The checksum that `save` would return."""
+    found = hashlib.sha256(header(array.shape, array.dtype))
+    found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
 def checksum(path: Path) -> str:
     """sha256 of a file."""
     with path.open("rb") as file:

@@ -70,11 +70,14 @@ def _make(job: Job, start: int, stop: int, tick: Callable[[int], object]) -> str
     block = Path(job.out) / block_name(start, stop)
     block.with_suffix(".json").unlink(missing_ok=True)
     rows = torch.from_numpy(Stored.open(Path(job.out) / "rows.npy").read().astype(np.int32))
-    with streaming(block.with_suffix(".npy"), job.shape(stop - start), DTYPES[job.dtype]) as stream:
-        with Background(stream, job, stop - start) as writer:
-            for hop in hops(job, start, stop):
-                writer.store(hop, rows)
-                tick(job.rows * (stop - start) * DTYPES[job.dtype].itemsize)
+    width, kind = stop - start, DTYPES[job.dtype]
+    with (
+        streaming(block.with_suffix(".npy"), job.shape(width), kind) as stream,
+        Background(stream, job, width) as writer,
+    ):
+        for hop in hops(job, start, stop):
+            writer.store(hop, rows)
+            tick(job.rows * width * kind.itemsize)
     storage.write(block.with_suffix(".json"), json.dumps({"sha256": stream.sha256}) + "\n")
     return stream.sha256
 

@@ -1,27 +1,24 @@
-"""A whole basis onto disk: what is asked for is checked, planned, compared with what is there, and then made."""
+"""A whole basis onto disk: prepared, compared with what is there, and then made block by block."""
 
 import errno
-import os
 import shutil
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, as_completed
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from adaptkry import timing
+from adaptkry.outofcore import choosing, engines, folders, resuming
+from adaptkry.outofcore.arrays import digest, save
+from adaptkry.outofcore.blocks import Job, make_block
+from adaptkry.outofcore.folders import BasisFolder, block_name
+from adaptkry.outofcore.plan import show_bytes
+from adaptkry.outofcore.preparing import Asked, Prepared, prepare
 
-from adaptkry import checks, datasets
-from adaptkry.about import VERSION
-from adaptkry.graph import Graph
-from adaptkry.lookup import pick
-from adaptkry.outofcore import folders, rows, sealing
-from adaptkry.outofcore.arrays import PART, Stored, checksum, save
-from adaptkry.outofcore.blocks import Job, finished, make_block
-from adaptkry.outofcore.folders import BasisFolder, GraphFolder, block_name, blocks_of
-from adaptkry.outofcore.plan import Plan, Size, make_plan, parse_bytes, show_bytes
-
-DIRECTIONS = ("both", "out", "in")
+Block = tuple[int, int]
+Tick = Callable[[int], object]
 
 
 def propagate(
@@ -31,64 +28,123 @@ def propagate(
     taus: Sequence[float] | float,
     degree: int,
     directions: Sequence[str] = ("both",),
-    which: str = "all",
+    rows="all",
     dtype: str = "float32",
     memory: str | int = "4GiB",
     columns: int | None = None,
     features: Path | str | None = None,
     seed: int = 0,
+    engine: str = "here",
+    workers: int | None = None,
+    scheduler: str | None = None,
     say: Callable[[str], object] = lambda _: None,
+    quiet: bool = True,
 ) -> BasisFolder:
-    """Compute x, Px, ..., P^K x for every direction and tau and write them to a folder."""
+    """Compute x, Px, ..., P^K x for every direction and tau, and write them to a folder.
+
+    The numbers are those of `Propagation` to the bit. Killed at any moment, the same call goes on with the blocks
+    that are finished. The folder is the same to the byte whichever engine made it.
+
+    Args:
+        graph: a graph folder, a `Graph`, or whatever `load` takes.
+        out: the basis folder. What must be made before lies beside it, in `OUT.work`.
+        taus: one or several, above 0.
+        degree: hops K.
+        directions: "both", "out", "in".
+        rows: "all", "labelled", a file of node numbers, or a list of them.
+        dtype: of what is stored, "float32" or "bfloat16"; products are made in float32.
+        memory: the most that each process that makes blocks may hold, such as "4GiB".
+        columns: of a block at most; by default what is fastest and fits in memory.
+        features: an .npy or .parquet file in place of the graph's own features.
+        seed: of the order in which rows are stored.
+        engine: "here", "processes" or "dask".
+        workers: how many, for the other engines.
+        scheduler: address of a Dask cluster; without it Dask starts one on this machine.
+        say: called with each piece of news.
+        quiet: show no progress.
+    """
     out = Path(out)
-    source = graph_folder(graph, out, say)
-    x, sums = chosen_features(source, features, out, say)
-    chosen = rows.shuffled(rows.choose(source, which), seed)
-    turned = [source for _ in directions]
-    plan = make_plan(size_of(turned, x.shape[1], len(chosen)), parse_bytes(memory), columns)
-    manifest = {
-        "kind": "basis",
-        "format": folders.FORMAT,
-        "version": VERSION,
-        "name": source.name,
-        "metric": source.manifest["metric"],
-        "classes": source.manifest["classes"],
-        "graph": source.fingerprint,
-        "nodes": source.nodes,
-        "features": x.shape[1],
-        "rows": len(chosen),
-        "which": which if which in ("all", "labelled") else "listed",
-        "seed": seed,
-        "taus": list(checks.taus(taus)),
-        "directions": list(directions),
-        "degree": degree,
-        "dtype": dtype,
-        "blocks": blocks_of(x.shape[1], plan.width),
-    }
+    asked = Asked(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
+    prepared = prepare(graph, out, asked, say)
     out.mkdir(parents=True, exist_ok=True)
-    sums = {"rows.npy": save(out / "rows.npy", chosen)}
-    sums["labels.npy"] = save(out / "labels.npy", rows.labels_of(source, chosen))
-    job = Job(str(out), tuple(str(g.path) for g in turned), str(x.path), checks.taus(taus), degree, dtype, len(chosen), plan)
-    folders.write_manifest(out, {**manifest, "sha256": sums})
-    for start, stop in manifest["blocks"]:
-        sums[f"{block_name(start, stop)}.npy"] = make_block(job, start, stop)
-    folders.write_manifest(out, {**manifest, "sha256": sums})
+    with resuming.alone(out):
+        prepared, sums = _begin(out, prepared)
+        done = resuming.kept(prepared, say)
+        todo = [(start, stop) for start, stop in prepared.manifest["blocks"] if (start, stop) not in done]
+        _room(out, prepared.job, todo)
+        if todo:
+            with engines.executor(engine, workers, scheduler) as pool, progress(prepared.job, todo, quiet) as tick:
+                _run(prepared.job, todo, done, pool, tick)
+        resuming.clean(out)  # after workers that died
+        sums |= {f"{block_name(*block)}.npy": told for block, told in done.items()}
+        folders.write_manifest(out, {**prepared.manifest, "sha256": sums})
     return BasisFolder.open(out)
 
 
-def graph_folder(graph, out, say):
-    if isinstance(graph, Graph):
-        return sealing.write_graph(graph, out.with_name(out.name + ".work") / "graph")
-    return GraphFolder.open(graph)
+def _begin(out: Path, prepared: Prepared) -> tuple[Prepared, dict[str, str]]:
+    """Write what is known before any block: the manifest, without their checksums, and the stored rows."""
+    labels = choosing.labels_of(prepared.source, prepared.rows)
+    arrays = {"rows.npy": prepared.rows, "labels.npy": labels}
+    sums = {name: digest(array) for name, array in arrays.items()}
+    agreed = resuming.agree(out, prepared, sums)
+    if not (out / folders.MANIFEST).is_file():
+        folders.write_manifest(out, {**agreed.manifest, "sha256": sums})
+    for name, array in arrays.items():
+        save(out / name, array)
+    return replace(agreed, rows=prepared.rows[:0]), sums  # the whole list of rows is not needed any more
 
 
-def chosen_features(source, features, out, say):
-    return source.stored("features"), {}
+def _room(out: Path, job: Job, todo: Sequence[Block]) -> None:
+    """Refuse to begin what the disk cannot hold."""
+    needed, free = sum(job.bytes_of(stop - start) + 4096 for start, stop in todo), shutil.disk_usage(out).free
+    if needed > free:
+        raise OSError(
+            f"{len(todo)} blocks of this basis need {show_bytes(needed)} on disk, but {out} has {show_bytes(free)} "
+            f"free. Free some, use another disk, or store less: --rows labelled, --dtype bfloat16, fewer --taus."
+        )
 
 
-def size_of(turned: Sequence[GraphFolder], features: int, stored: int) -> Size:
-    """The largest of what the directions need."""
-    widest = max(turned, key=lambda folder: folder.entries)
-    largest = max(int(np.diff(folder.stored("indptr").read()).max()) for folder in turned)
-    two = any(folder.has("weights") or not folder.is_symmetric for folder in turned)
-    return Size(widest.nodes, widest.entries, largest, features, stored, widest.has("weights"), two)
+def _run(job: Job, todo: Sequence[Block], done: dict[Block, str], pool: Executor, tick: Tick) -> None:
+    """Have all blocks made; what is finished when something goes wrong stays."""
+    total, is_here = len(todo) + len(done), isinstance(pool, engines.Here)
+    try:
+        if is_here:
+            for block in todo:
+                done[block] = pool.submit(make_block, job, *block, tick).result()
+            return
+        waiting = {pool.submit(make_block, job, *block): block for block in todo}
+        for future in as_completed(waiting):
+            start, stop = block = waiting[future]
+            done[block] = future.result()
+            tick(job.bytes_of(stop - start))
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        left = sum(job.bytes_of(stop - start) for start, stop in todo if (start, stop) not in done)
+        raise OSError(
+            f"the disk of {job.out} is full. {len(done)} of {total} blocks are finished and kept; free "
+            f"{show_bytes(left)} and the same command goes on with them."
+        ) from None
+    except Exception as error:
+        if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":  # the latter is Dask's
+            raise
+        raise OSError(
+            f"workers died again and again, perhaps for want of memory: {len(done)} of {total} blocks are finished and "
+            f"kept. The same command goes on with them; fewer --workers or less --memory take less each."
+        ) from None
+
+
+@contextmanager
+def progress(job: Job, todo: Sequence[Block], quiet: bool) -> Iterator[Tick]:
+    """Bytes written so far, how fast, and the time left; call what it yields with each number of bytes."""
+    total, begun, done = sum(job.bytes_of(stop - start) for start, stop in todo), time.monotonic(), 0
+    with timing.shown(total, quiet, timing.PAUSE, remaining=True) as show:
+
+        def tick(size: int) -> None:
+            nonlocal done
+            done += size
+            rate = done / max(time.monotonic() - begun, 1e-9)
+            left = timing.clock((total - done) / rate)
+            show(done, f"{show_bytes(done)} of {show_bytes(total)}, {rate / 1e6:.0f} MB/s, {left} left")
+
+        yield tick

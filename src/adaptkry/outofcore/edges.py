@@ -58,23 +58,14 @@ class Edges:
             weights[start - first : stop - first] = torch.from_numpy(self.files[1].read(start, stop))
         return indices, weights
 
-    def cuts(self, rows: int, entries: int) -> Iterator[tuple[int, int]]:
-        """Runs of at most so many rows and entries, but never less than a row."""
-        start = 0
-        while start < self.nodes:
-            full = int(np.searchsorted(self.indptr, self.indptr[start] + entries, "right")) - 1
-            stop = max(min(full, start + rows, self.nodes), start + 1)
-            yield start, stop
-            start = stop
-
     def runs(self, rows: int) -> Iterator[Run]:
         """All rows in order; where edges are not kept, the next run is read while this one is worked on."""
         if self.kept is not None:
             indices, weights = self.kept
-            yield from (self._run(a, b, indices, weights, 0) for a, b in self.cuts(rows, 2**31 - 1))
+            yield from (self._run(a, b, indices, weights, 0) for a, b in cuts(self.indptr, rows, 2**31 - 1))
             return
         entries = self.held or 0
-        yield from ahead(self.cuts(rows, entries), lambda cut: self._read(*cut))
+        yield from ahead(cuts(self.indptr, rows, entries), lambda cut: self._read(*cut))
 
     def _read(self, start: int, stop: int) -> Run:
         first, last = int(self.indptr[start]), int(self.indptr[stop])
@@ -92,7 +83,7 @@ class Edges:
         is_weighted = len(self.files) == 2
         rows = np.diff(self.indptr).astype(np.float64)
         columns = rows if self.folder.is_symmetric and not is_weighted else np.zeros(self.nodes)
-        for start, stop in self.cuts(self.nodes, SOME):
+        for start, stop in cuts(self.indptr, self.nodes, SOME):
             first, last = int(self.indptr[start]), int(self.indptr[stop])
             indices = self.files[0].read(first, last)
             self._check(indices)
@@ -130,6 +121,16 @@ class Edges:
             sums = kernels.gather_sum(run.indptr, run.indices, table, run.weights)
             some = slice(run.start, run.stop)
             finish(sums, table[some], left_tau[some], left_own[some], out[some])
+
+
+def cuts(indptr: np.ndarray, rows: int, entries: int) -> Iterator[tuple[int, int]]:
+    """All rows in runs of at most so many rows and entries, but never less than a row."""
+    start, nodes = 0, len(indptr) - 1
+    while start < nodes:
+        full = int(np.searchsorted(indptr, indptr[start] + entries, "right")) - 1
+        stop = max(min(full, start + rows, nodes), start + 1)
+        yield start, stop
+        start = stop
 
 
 def ahead(items: Iterator, job: Callable) -> Iterator:

@@ -19,7 +19,6 @@ block, so training reads runs of rows and shuffles them in memory only.
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -169,7 +168,8 @@ class BasisFolder:
         """What makes this folder, or finishes it."""
         words = ["adaptkry propagate", self.name, "--taus", ",".join(f"{tau:g}" for tau in self.taus)]
         words += ["--degree", str(self.degree), "--directions", ",".join(self.directions)]
-        words += ["--rows", self.manifest["which"], "--dtype", self.dtype, "--out", str(self.path)]
+        which = {"listed": "FILE"}.get(self.manifest["which"], self.manifest["which"])
+        words += ["--rows", which, "--dtype", self.dtype, "--out", str(self.path)]
         return " ".join(words)
 
     @cached_property
@@ -223,20 +223,18 @@ class BasisFolder:
         return self.count
 
     def __repr__(self) -> str:
-        return f"BasisFolder({self.name}, rows={self.count}, terms={self.terms}, features={self.features}, {self.dtype})"
+        return (
+            f"BasisFolder({self.name}, rows={self.count}, terms={self.terms}, features={self.features}, {self.dtype})"
+        )
 
 
 def blocks_of(features: int, width: int) -> list[tuple[int, int]]:
-    """Columns shared out among blocks of at most `width`, as equal as multiples of 8 allow.
+    """Columns shared out among blocks of at most `width`, as equal as can be, in multiples of 8 where they fit.
 
-    >>> blocks_of(100, 48), blocks_of(5, 64)
-    ([(0, 40), (40, 80), (80, 100)], [(0, 5)])
+    >>> blocks_of(100, 48), blocks_of(5, 64), blocks_of(16, 7)
+    ([(0, 40), (40, 80), (80, 100)], [(0, 5)], [(0, 6), (6, 12), (12, 16)])
     """
-    count = -(-features // width)
-    fair = min(width, -(-features // count // 8) * 8)
-    return [(start, min(start + fair, features)) for start in range(0, features, fair)]
-
-
-def names(blocks: Sequence[tuple[int, int]]) -> str:
-    """Blocks as text."""
-    return ", ".join(f"{start}..{stop - 1}" for start, stop in blocks)
+    fair = -(-features // -(-features // width))
+    aligned = -(-fair // 8) * 8
+    step = aligned if aligned <= width else fair
+    return [(start, min(start + step, features)) for start in range(0, features, step)]

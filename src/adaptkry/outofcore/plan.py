@@ -13,7 +13,7 @@ from adaptkry.outofcore.arrays import PIECE
 BASE = 400 * 2**20  # Python, torch and this package, with their threads
 WORK = 4 * PIECE  # features on their way in, sums of a run of rows, scalings of some nodes
 CHUNK = 2**22  # bytes of rows handed to the writer at once
-STREAM = 2**24  # entries held at once where edges are read again for every product
+STREAM = 2**22  # entries held at once where edges are read again for every product
 COPIES = 3  # runs of edges in memory: the one that is used, the next, and the one being given up
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -105,5 +105,5 @@ def _plan(size: Size, memory: int, width: int, held: int | None, edges: int) -> 
         width = width // kernels.NARROW * kernels.NARROW  # whole cache lines
     taken = size.fixed + edges + width * size.column
     hop = -(-4 * width * size.rows // CHUNK)  # chunks that hold a whole hop
-    buffers = max(2, min(hop, (memory - taken) // CHUNK))
-    return Plan(width, held, buffers, taken + buffers * CHUNK)
+    more = max(0, min(hop - 2, (memory - taken) // CHUNK))  # two are counted already
+    return Plan(width, held, 2 + more, taken + more * CHUNK)

@@ -8,16 +8,27 @@ from adaptkry.outofcore.arrays import Stored
 from adaptkry.outofcore.folders import GraphFolder
 
 
-def choose(folder: GraphFolder, which: str) -> np.ndarray:
-    """Node numbers, rising: "all", "labelled", or those in a file (.npy, or text with a number a line)."""
-    if which == "all":
+def choose(folder: GraphFolder, rows) -> np.ndarray:
+    """Node numbers, rising: "all", "labelled", those in a file (.npy, or text with a number a line), or a list."""
+    if not isinstance(rows, str | Path):
+        return _within(np.asarray(rows), folder.nodes, "rows")
+    if rows == "all":
         return np.arange(folder.nodes, dtype=np.int64)
-    if which == "labelled":
+    if rows == "labelled":
         return _labelled(folder)
-    path = Path(which).expanduser()
+    path = Path(rows).expanduser()
     if not path.is_file():
-        raise ValueError(f"rows must be all, labelled or a file of node numbers, but {which!r} came: no such file.")
-    return _listed(path, folder.nodes)
+        raise ValueError(f"rows must be all, labelled or a file of node numbers, but {str(rows)!r} came: no such file.")
+    try:
+        found = Stored.open(path).read() if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
+    except ValueError as error:
+        raise ValueError(f"{path} must hold node numbers, one a line ({error}).") from None
+    return _within(found, folder.nodes, str(path))
+
+
+def kind_of(rows) -> str:
+    """How the manifest names the choice."""
+    return rows if isinstance(rows, str) and rows in ("all", "labelled") else "listed"
 
 
 def _labelled(folder: GraphFolder) -> np.ndarray:
@@ -30,17 +41,13 @@ def _labelled(folder: GraphFolder) -> np.ndarray:
     return found
 
 
-def _listed(path: Path, nodes: int) -> np.ndarray:
-    try:
-        found = Stored.open(path).read() if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
-    except ValueError as error:
-        raise ValueError(f"{path} must hold node numbers, one a line ({error}).") from None
+def _within(found: np.ndarray, nodes: int, what: str) -> np.ndarray:
     if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found):
-        raise ValueError(f"{path} must hold a list of node numbers, but {found.dtype} {list(found.shape)} came.")
+        raise ValueError(f"{what} must be a list of node numbers, but {found.dtype} {list(found.shape)} came.")
     chosen = np.unique(found.astype(np.int64))
     if chosen[0] < 0 or chosen[-1] >= nodes:
         bad = chosen[0] if chosen[0] < 0 else chosen[-1]
-        raise ValueError(f"{path} must hold node numbers 0 .. {nodes - 1}, but {bad} came.")
+        raise ValueError(f"{what} must be node numbers 0 .. {nodes - 1}, but {bad} came.")
     return chosen
 
 
