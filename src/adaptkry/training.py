@@ -12,6 +12,7 @@ dice are thrown anew every epoch, so that an epoch follows from its number and t
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -156,7 +157,7 @@ class Training:
         self.on_gpu = self._on_gpu()
         self.recorded: torch.cuda.CUDAGraph | None = None
         self.can_record = self.on_gpu is not None and not self.stream  # every epoch is the same work on the device
-        self.shared: nn.Module | None = None
+        self.shared: Any = None  # the members' losses under DistributedDataParallel
         self.state = State(self._fresh(mix))
 
     def _own(self, name: str) -> Tensor:
@@ -295,19 +296,18 @@ class Training:
             self.on_gpu.step, self.on_gpu.sizes = self.state.tensors["steps"], counted.sum((1, 2))
         sizes = [terms.shape[1]] * len(sizes) if self.operator is not None else sizes
         chance = Chance(self.dice, self.dropouts, sizes, self.on_gpu)
-        weights, kept, real = self.state.group("weights"), self.state.group("statistics"), counted.to(terms.dtype)
-        given = (kept, terms, rows, real, classes, self.operator, chance)
+        given = (self.state.group("statistics"), terms, rows, counted.to(terms.dtype), classes, self.operator, chance)
         # Members never mix: the gradient of the sum is each member's own gradient.
         if self.shared is not None:
             loss = self.shared(*given)
             loss.sum().backward()
-            gradients = [weight.grad for weight in self.shared.parameters()]
+            found = {name: weight.grad for name, weight in self.shared.module.weights.items()}
             self.shared.zero_grad()
-        else:
-            leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-            loss = losses_of(self.layout, leaves, *given)
-            gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
-        return loss.detach(), dict(zip(weights, gradients, strict=True))  # type: ignore[arg-type]
+            return loss.detach(), found
+        leaves = {name: w.detach().requires_grad_() for name, w in self.state.group("weights").items()}
+        loss = losses_of(self.layout, leaves, *given)
+        gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
+        return loss.detach(), dict(zip(leaves, gradients, strict=True))
 
     @torch.no_grad()
     def _step(self, gradients: Weights) -> None:
