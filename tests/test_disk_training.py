@@ -106,7 +106,8 @@ def test_members_alone_are_themselves_in_company(folder):
 
 
 def test_recipes_with_other_taus_share_the_stream(folder):
-    trio = [matching.recipe_for(folder, taus=taus, **QUICK) for taus in ((0.5, 1.0), (1.0,), (0.5,))]
+    quiet = QUICK | dict(filter_dropout=0.0)  # which would be thrown for more terms
+    trio = [matching.recipe_for(folder, taus=taus, **quiet) for taus in ((0.5, 1.0), (1.0,), (0.5,))]
     together = fit(folder, trio)
     alone = fit(folder, trio[1])
     for name, w in alone.weights.items():
@@ -142,7 +143,7 @@ def test_every_labelled_row_is_seen_once_an_epoch_in_as_many_steps_by_every_proc
             steps = [numbers for _, numbers in stream.training(epoch, everyone & known)]
             assert len(steps) == plan.steps * plan.slabs // world
             assert all(len(step) <= batch for step in steps)
-            seen += [row for step in steps for row in step.tolist() if known[row]]
+            seen += [row for step in steps for row in step.tolist()]
         assert sorted(seen) == known.nonzero()[:, 0].tolist()
         orders.append(seen)
     assert orders[0] != orders[1] or rows < 10  # another order every epoch
@@ -310,7 +311,7 @@ def test_bad_folders_splits_and_runs_are_refused(folder, tmp_path):
         from_disk.fit(propagate(bare, tmp_path / "c", taus=[1.0], degree=1))
     with pytest.raises(ValueError, match="4 processes need"):
         Plan.of(torch.ones(3, dtype=torch.bool), 8, None, world=4)
-    with pytest.raises(ValueError, match="same nodes|shape"):
+    with pytest.raises(ValueError, match="300 stored rows is wanted, but one of 10"):
         masks = torch.eye(3, 10, dtype=torch.bool)
         fit(folder, split=from_masks(masks[0], masks[1], masks[2]))
 

@@ -83,6 +83,8 @@ def fit(
     shape, mix = common_shape(recipes)
     checks.classes(folder.labels)
     split = split if isinstance(split, Split) else split_of(folder, split or "class_balanced", count)
+    if split.train.shape[1] != folder.count:
+        raise ValueError(f"a split of the {folder.count} stored rows is wanted, but one of {split.train.shape[1]} came.")
     members = members_of(recipes, split, seeds * restarts)
     where = processes.own_device(choose_device(device))
     with processes.joined(where) as group:

@@ -274,7 +274,8 @@ class Training:
             found = self.stream.everything(used, shared=self.metric == "accuracy")
         for terms, numbers in found:
             rows, counted, sizes = self._rows(self.masks[which][:, numbers][self.chosen])
-            yield terms, rows, counted, sizes, self.y[numbers].to(self.device)[rows]
+            classes = self.y[numbers] if len(numbers) else self.y[:1]  # which then does not count
+            yield terms, rows, counted, sizes, classes.to(self.device)[rows]
 
     def _learn(self, epoch: int) -> Tensor:
         """One epoch of steps; returns the mean loss of each member [b]."""
@@ -427,6 +428,8 @@ def stream_logits(
     """Logits [b, m, c] and row numbers [m] of all rows that are used, some at a time, on the CPU."""
     members = len(next(iter(weights.values())))
     for terms, numbers in stream.everything(used, shared=shared):
+        if not len(numbers):
+            continue
         rows = torch.arange(len(numbers), device=terms.device).expand(members, -1)
         counted = torch.ones(*rows.shape, 1, dtype=terms.dtype, device=terms.device)
         yield models.logits(layout, weights, weights, terms, rows, counted).cpu(), numbers
