@@ -388,7 +388,7 @@ def test_a_training_killed_with_minus_nine_resumes_to_the_same_figures(folder, t
         assert_same_bits(w, other.weights[name])
 
 
-TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--max-restarts", "3")
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "--max-restarts", "3")
 
 
 @pytest.mark.distributed

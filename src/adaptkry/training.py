@@ -209,9 +209,9 @@ class Training:
         return self.state
 
     def _run(self, look: Callable[["Training"], object]) -> None:
-        first, looked, every = self.state.epoch, time.monotonic(), 1 if self.stream else LOOK
         if self.group.world > 1:
             self._agree()
+        first, looked, every = self.state.epoch, time.monotonic(), 1 if self.stream else LOOK
         for epoch in range(first, self.epochs):
             if not (self.can_record and epoch >= first + WARM and self._play()):
                 self._epoch(epoch)
