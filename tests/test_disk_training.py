@@ -355,7 +355,11 @@ ENVIRONMENT = {
 
 def start(words, launcher=()):
     return subprocess.Popen(
-        [sys.executable, *launcher, *words], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, *launcher, *words],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 
@@ -449,7 +453,13 @@ def test_gpu_training_from_disk_is_training_held_on_the_gpu(tmp_path, dtype, mon
     assert_same_run(disk, held, rtol=1e-3, atol=1e-4)
     cpu = fit(made, replace(one, mlp_dropout=0.0, filter_dropout=0.0), count=3)
     gpu = from_disk.fit(
-        made, replace(one, mlp_dropout=0.0, filter_dropout=0.0), "stratified", count=3, memory=0, batch=17, device="cuda"
+        made,
+        replace(one, mlp_dropout=0.0, filter_dropout=0.0),
+        "stratified",
+        count=3,
+        memory=0,
+        batch=17,
+        device="cuda",
     )
     np.testing.assert_allclose(cpu.curves["loss"], gpu.curves["loss"], rtol=2e-2)
 

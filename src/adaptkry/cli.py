@@ -203,6 +203,8 @@ def fit(
     fitting.choose_device(device)
     if not as_json and is_first:
         typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
+        if stored is not None and (decided := matching.unlike(stored, method, made)):
+            typer.echo(f"the basis folder decides: {', '.join(decided)}", err=True)
         if made.standardise:
             typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
         if is_complete(folder):

@@ -84,7 +84,9 @@ def fit(
     checks.classes(folder.labels)
     split = split if isinstance(split, Split) else split_of(folder, split or "class_balanced", count)
     if split.train.shape[1] != folder.count:
-        raise ValueError(f"a split of the {folder.count} stored rows is wanted, but one of {split.train.shape[1]} came.")
+        raise ValueError(
+            f"a split of the {folder.count} stored rows is wanted, but one of {split.train.shape[1]} came."
+        )
     members = members_of(recipes, split, seeds * restarts)
     where = processes.own_device(choose_device(device))
     with processes.joined(where) as group:
@@ -181,12 +183,12 @@ def probabilities(run: Run, folder: BasisFolder | Path | str) -> Iterator[tuple[
     """Node numbers [m] and class probabilities [m, c], averaged over the chosen members, some rows at a time."""
     folder = folder if isinstance(folder, BasisFolder) else BasisFolder.open(folder)
     if folder.features != run.layout.features:
-        raise ValueError(f"this run was trained on {run.layout.features} features, but the folder has {folder.features}.")
+        raise ValueError(
+            f"this run was trained on {run.layout.features} features, but the folder has {folder.features}."
+        )
     if not run.chosen:
         raise ValueError("no member of this run was trained to the end; see `failed` in its rows.")
     stream = stream_of(folder, run.layout.made, None, 0, "cpu")
     chosen = run.only(run.chosen)
     for logits, numbers in stream_logits(chosen.layout, chosen.weights, stream):
         yield folder.rows[numbers], logits.softmax(-1).mean(0)
-
-

@@ -35,12 +35,21 @@ def recipe_for(folder: BasisFolder, method: str = "adaptkry", **changes) -> Reci
     return made
 
 
+def unlike(folder: BasisFolder, method: str, made: Recipe) -> list[str]:
+    """What the folder decides otherwise than the method would on the graph, as text."""
+    own = recipe(method, folder.name)
+    names = [*MADE, "taus", "directions", "degree"]
+    return [f"{name} {getattr(made, name)}" for name in names if getattr(made, name) != getattr(own, name)]
+
+
 def wanted_terms(folder: BasisFolder, made: Recipe) -> list[list[int]]:
     """For every term of the recipe the stored terms whose mean it is; or why the folder does not have them."""
     refuse_other_methods(made)
     for name, value in MADE.items():
         if getattr(made, name) != value:
-            raise ValueError(f"{name} must be {value} with a basis folder, but {getattr(made, name)} came: {WHY[name]}.")
+            raise ValueError(
+                f"{name} must be {value} with a basis folder, but {getattr(made, name)} came: {WHY[name]}."
+            )
     taus = [_place(folder, "taus", tau) for tau in made.taus]
     directions = [_place(folder, "directions", direction) for direction in made.directions]
     if made.degree > folder.degree:
@@ -80,5 +89,3 @@ def _place(folder: BasisFolder, name: str, value) -> int:
             f"with --{name} {value}."
         )
     return stored.index(value)
-
-

@@ -161,5 +161,12 @@ class Stream:
             for part in parts(slab):
                 wanted = part if used is None else part[used[start + part]]
                 some = wanted if len(wanted) else torch.zeros(1, dtype=torch.long)
-                rows = terms.index_select(1, some.to(terms.device))  # 5x faster than terms[:, some] on a CPU
-                yield rows.to(self.device, self.source.dtype), start + wanted
+                yield picked(terms, some).to(self.device, self.source.dtype), start + wanted
+
+
+def picked(terms: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of every term; term by term, since torch is 5x slower on terms[:, rows] and on a slice of them."""
+    found, rows = terms.new_empty(len(terms), len(rows), terms.shape[2]), rows.to(terms.device)
+    for term, place in zip(terms, found, strict=True):
+        torch.index_select(term, 0, rows, out=place)
+    return found

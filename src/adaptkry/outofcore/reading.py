@@ -12,6 +12,7 @@ from adaptkry.outofcore.arrays import Stored
 from adaptkry.outofcore.folders import BasisFolder, block_name
 
 BUFFERS = 2  # one is used while the other is filled
+PIECE = 2**18  # bytes read at once where they must be copied to their place: they are still in the cache then
 Rows = tuple[int, int]  # from, up to and without
 
 
@@ -30,7 +31,10 @@ class Reader:
         is_mean = any(len(mean) > 1 for mean in self.wanted)
         self.is_short = folder.dtype == "bfloat16"
         self.dtype = torch.bfloat16 if self.is_short and not is_mean else torch.float32  # of what is handed out
-        self.blocks = [(a, b, self._flat(Stored.open(folder.path / f"{block_name(a, b)}.npy"))) for a, b in folder.blocks]
+        self.blocks = [
+            (a, b, self._flat(Stored.open(folder.path / f"{block_name(a, b)}.npy"))) for a, b in folder.blocks
+        ]
+        self.spare: list[Tensor] = []  # fresh memory costs more than reading into it
 
     @staticmethod
     def _flat(block: Stored) -> Stored:
@@ -44,7 +48,11 @@ class Reader:
         return len(self.wanted) * self.folder.features * self.dtype.itemsize
 
     def buffer(self, rows: int, *, pinned: bool = False) -> Tensor:
-        """Room for so many rows: [T, rows, d]."""
+        """Room for so many rows or more, new or used: [T, rows, d]."""
+        while self.spare:
+            found = self.spare.pop()
+            if found.shape[1] >= rows and found.is_pinned() == pinned:
+                return found
         return torch.empty(len(self.wanted), rows, self.folder.features, dtype=self.dtype, pin_memory=pinned)
 
     def read(self, start: int, stop: int, target: Tensor) -> Tensor:
@@ -55,26 +63,31 @@ class Reader:
         table = (filled.view(torch.uint16) if self.dtype == torch.bfloat16 else filled).numpy()
         for first, last, block in self.blocks:
             with block.path.open("rb", buffering=0) as file:
-                part = np.empty((rows, last - first), block.dtype)
                 for term, mean in zip(table, self.wanted, strict=True):
                     place = term[:, first:last]
-                    for number, one in enumerate(mean):
-                        direct = len(mean) == 1 and place.flags.c_contiguous and place.dtype == part.dtype
-                        block.read_into(file, place if direct else part, one * self.folder.count + start)
-                        if not direct:
-                            self._take(place, part, number)
-                    if len(mean) > 1:
-                        place /= len(mean)
+                    at = [one * self.folder.count + start for one in mean]
+                    if len(mean) == 1 and place.flags.c_contiguous and place.dtype == block.dtype:
+                        block.read_into(file, place, at[0])
+                    else:
+                        self._gather(block, file, place, at)
         return filled
 
-    def _take(self, place: np.ndarray, part: np.ndarray, number: int) -> None:
-        """Copy the first part, add the others."""
-        if place.dtype != part.dtype:  # bfloat16 is the upper half of float32
-            part = (part.astype(np.uint32) << 16).view(np.float32)
-        if number:
-            np.add(place, part, out=place)
-        else:
-            np.copyto(place, part)
+    def _gather(self, block: Stored, file, place: np.ndarray, at: Sequence[int]) -> None:
+        """The mean of the runs of rows that begin `at`, into a place that is no run of memory."""
+        step = max(1, PIECE // block.row_bytes)
+        room = np.empty((min(step, len(place)), place.shape[1]), block.dtype)
+        for first in range(0, len(place), step):
+            some = place[first : first + step]
+            part = room[: len(some)]
+            for number, start in enumerate(at):
+                block.read_into(file, part, start + first)
+                new = part if part.dtype == some.dtype else widened(part)
+                if number:
+                    np.add(some, new, out=some)
+                else:
+                    np.copyto(some, new)
+            if len(at) > 1:
+                some /= len(at)
 
     def runs(self, bounds: Sequence[Rows], device: torch.device | str = "cpu") -> Iterator[Tensor]:
         """These runs of rows in turn as [T, rows, d]; each is gone when the next one is asked for.
@@ -92,6 +105,11 @@ class Reader:
         return self.read(0, self.folder.count, self.buffer(self.folder.count))
 
 
+def widened(part: np.ndarray) -> np.ndarray:
+    """bfloat16, which NumPy does not know, as float32: it is the upper half."""
+    return (part.astype(np.uint32) << 16).view(np.float32)
+
+
 class Background:
     """A thread that reads ahead."""
 
@@ -100,15 +118,17 @@ class Background:
         most = max(stop - start for start, stop in bounds)
         self.free: queue.SimpleQueue = queue.SimpleQueue()
         self.ready: queue.SimpleQueue = queue.SimpleQueue()
-        for _ in range(min(BUFFERS, len(bounds))):
-            self.free.put((reader.buffer(most, pinned=self.on_gpu), None))
+        self.buffers = [reader.buffer(most, pinned=self.on_gpu) for _ in range(BUFFERS)]
+        for buffer in self.buffers:
+            self.free.put((buffer, None))
         self.used: Tensor | None = None
+        self.stream = torch.cuda.Stream(device) if self.on_gpu else None  # where copies are made
         self.is_over = False
         self.thread = threading.Thread(target=self._work, daemon=True)
 
     def _work(self) -> None:
         try:
-            stream = torch.cuda.Stream(self.device) if self.on_gpu else None
+            stream = self.stream
             for start, stop in self.bounds:
                 buffer, copied = self.free.get()
                 if self.is_over:
@@ -152,3 +172,6 @@ class Background:
         self.is_over = True
         self.free.put((None, None))
         self.thread.join()
+        if self.stream is not None:
+            self.stream.synchronize()  # copies from these buffers are over when they are used again
+        self.reader.spare = self.buffers
