@@ -67,7 +67,7 @@ def child(where: str, path: str, count: int, batch: int | None) -> None:
         layout = Layout(made, stream.source.shape[0], folder.features, folder.classes)
         training = Training(layout, stream, folder.labels, masks, members)
     for number, _ in enumerate(sys.stdin):
-        spent = timing.seconds(lambda: training._epoch(number)) if where != "bare" else 0.0  # noqa: B023, SLF001
+        spent = timing.seconds(lambda: training._epoch(number)) if where != "bare" else 0.0  # noqa: B023
         told = {"seconds": spent, "peak_bytes": memory.highest()}
         if where != "bare":
             told |= {"loss": float(training.state.tensors["curve/loss"][number].mean()), "slabs": stream.plan.slabs}

@@ -17,18 +17,7 @@ from adaptkry import cli
 from adaptkry.bases import krylov, stack
 from adaptkry.graph import Graph
 from adaptkry.operators import Propagation
-from adaptkry.outofcore import (
-    BasisFolder,
-    GraphFolder,
-    arrays,
-    blocks,
-    driver,
-    edges,
-    plan,
-    propagate,
-    seal,
-    write_graph,
-)
+from adaptkry.outofcore import BasisFolder, GraphFolder, arrays, blocks, driver, edges, plan, propagate, seal, write_graph
 from adaptkry.outofcore.generate import generate
 from contracts import assert_close, assert_same_bits, random_signal
 from strategies import random_graph
@@ -159,12 +148,7 @@ def test_only_labelled_or_listed_rows_are_stored(tmp_path):
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [
-        ("labeled", "no such file"),
-        ([60], r"0 \.\. 59, but 60 came"),
-        ([-1], "but -1 came"),
-        ([], "list of node numbers"),
-    ],
+    [("labeled", "no such file"), ([60], r"0 \.\. 59, but 60 came"), ([-1], "but -1 came"), ([], "list of node numbers")],
 )
 def test_bad_rows_are_refused(tmp_path, rows, message):
     with pytest.raises(ValueError, match=message):
@@ -317,9 +301,7 @@ def test_two_commands_do_not_write_to_one_folder(made, tmp_path):
 
 
 def test_a_limit_too_small_for_a_column_says_the_least_that_is_needed(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"one column of 60 nodes .* needs \d+\.\d+ MiB of memory.*Use --memory (\d+)MiB"
-    ):
+    with pytest.raises(ValueError, match=r"one column of 60 nodes .* needs \d+\.\d+ MiB of memory.*Use --memory (\d+)MiB"):
         propagate(small(), tmp_path / "b", taus=[1.0], degree=2, memory="10MiB")
     size = plan.Size(10**7, 10**8, 10**4, 64, 10**5, False, False)
     with pytest.raises(ValueError, match=r"--memory (\d+)MiB") as refused:
@@ -477,9 +459,7 @@ def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
 def test_memory_held_stays_below_the_limit(tmp_path, memory, rows):
     generate(tmp_path / "g", nodes=1_000_000, entries=10_000_000, features=24, labelled=0.1)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 2, "--memory", memory, "--rows", rows]
-    told = subprocess.run(
-        command(*words, "--out", tmp_path / "b", "--json"), check=True, capture_output=True, text=True
-    )
+    told = subprocess.run(command(*words, "--out", tmp_path / "b", "--json"), check=True, capture_output=True, text=True)
     assert json.loads(told.stdout)["peak_bytes"] < plan.parse_bytes(memory)
 
 

@@ -157,7 +157,7 @@ def kept_by_the_first(folder: Path, key: str, resume: bool, training: Training) 
 def tested(training: Training, split: Split) -> tuple[Tensor, Tensor]:
     """Score [b] and confusion counts [b, c, c] on each member's test rows, with the kept weights."""
     stream, layout, weights = training.stream, training.layout, training.state.group("best")
-    assert stream is not None  # noqa: S101
+    assert stream is not None
     b, c = len(training.members), layout.classes
     tally, confusion = metrics.Tally(training.metric, b), torch.zeros(b * c * c, dtype=torch.long)
     group = training.group if tally.is_count else processes.ALONE

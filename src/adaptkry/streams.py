@@ -41,7 +41,7 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """n."""
+        """Their number n."""
         return len(self.known)
 
     def bounds(self, slab: int) -> Rows:

@@ -22,8 +22,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from adaptkry import metrics, models
 from adaptkry.chances import Chance, OnGpu
 from adaptkry.operators import Operator
-from adaptkry.recipes import DROPOUTS, GROUPS, Recipe
 from adaptkry.processes import ALONE
+from adaptkry.recipes import DROPOUTS, GROUPS, Recipe
 from adaptkry.stages import Layout, Weights
 from adaptkry.streams import Held, Plan, Stream
 
@@ -147,7 +147,7 @@ class Training:
         if self.stream:
             self.dtype, self.y, self.masks = self.stream.source.dtype, y, masks
             self.used = {name: mask[self.chosen.unique()].any(0) for name, mask in masks.items()}  # [n], by anybody
-        else:
+        elif isinstance(terms, Tensor):
             self.terms, self.y, self.dtype = terms.to(self.device), y.to(self.device), terms.dtype
             self.rows = {name: self._rows(mask[self.chosen].cpu()) for name, mask in masks.items()}
         self.each = {name: self._own(name) for group in GROUPS for name in (f"{group}_lr", f"{group}_decay")}
