@@ -59,18 +59,20 @@ def child(where: str, path: str, count: int, batch: int | None) -> None:
     """Train an epoch for every line that comes, and answer with its seconds and the most memory held so far."""
     folder = BasisFolder.open(path)
     split = from_disk.split_of(folder, "uniform", count)
+    if where == "bare":
+        sys.stdin.readline()
+        print(json.dumps({"peak_bytes": memory.highest()}), flush=True)
+        return
     made = recipe_for(folder, epochs=1000, patience=1000)
-    if where != "bare":
-        stream = from_disk.stream_of(folder, made, batch, 0 if where == "disk" else 2**60, "cpu")
-        masks = {"train": split.train, "validation": split.validation}
-        members = from_disk.members_of([made], split, 1)
-        layout = Layout(made, stream.source.shape[0], folder.features, folder.classes)
-        training = Training(layout, stream, folder.labels, masks, members)
+    stream = from_disk.stream_of(folder, made, batch, 0 if where == "disk" else 2**60, "cpu")
+    masks = {"train": split.train, "validation": split.validation}
+    members = from_disk.members_of([made], split, 1)
+    layout = Layout(made, stream.source.shape[0], folder.features, folder.classes)
+    training = Training(layout, stream, folder.labels, masks, members)
     for number, _ in enumerate(sys.stdin):
-        spent = timing.seconds(lambda: training._epoch(number)) if where != "bare" else 0.0  # noqa: B023
-        told = {"seconds": spent, "peak_bytes": memory.highest()}
-        if where != "bare":
-            told |= {"loss": float(training.state.tensors["curve/loss"][number].mean()), "slabs": stream.plan.slabs}
+        spent = timing.seconds(lambda: training._epoch(number))  # noqa: B023
+        loss = float(training.state.tensors["curve/loss"][number].mean())
+        told = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": stream.plan.slabs}
         print(json.dumps(told), flush=True)
 
 
@@ -168,9 +170,8 @@ def show(row: dict, took: float) -> None:
     for name in ("memory", "disk"):
         print(f"  {name:8} {row['seconds'][name]:8.3f} s an epoch, peak {peak[name] / 2**20:6.0f} MiB")
     print(f"  bare     {'':8}             peak {peak['bare'] / 2**20:6.0f} MiB")
-    print(
-        f"  rate from disk / in memory {row['disk_over_memory']:.3f}, loss differs by {row['largest_loss_difference']:.1e}"
-    )
+    gap = row["largest_loss_difference"]
+    print(f"  rate from disk / in memory {row['disk_over_memory']:.3f}, loss differs by {gap:.1e}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ from contracts import assert_same_bits
 
 NODES = 300
 QUICK: dict[str, Any] = dict(degree=2, hidden=12, epochs=6, filter_dropout=0.2, mlp_dropout=0.3)
+
+
+def quick(**changes) -> dict[str, Any]:
+    return QUICK | changes
+
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -56,7 +62,7 @@ def small(monkeypatch):
 def fit(
     folder, made=None, *, memory: int | str = 0, batch=17, split: Split | str = "stratified", count=2, **options: Any
 ):
-    made = matching.recipe_for(folder, **QUICK) if made is None else made
+    made = matching.recipe_for(folder, **quick()) if made is None else made
     return from_disk.fit(folder, made, split, count=count, memory=memory, batch=batch, device="cpu", **options)
 
 
@@ -72,7 +78,7 @@ def assert_same_run(one, other, rtol=1e-5, atol=1e-6):
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("shape", [{}, {"batch_norm": True, "layers": 3}, {"tied": False}, {"method": "sign"}], ids=str)
 def test_training_from_disk_is_training_in_memory_for_several_splits_and_settings(folder, shape):
-    made = matching.recipe_for(folder, **QUICK | shape)
+    made = matching.recipe_for(folder, **quick(**shape))
     pair = [made, replace(made, mlp_lr=0.05, filter_decay=1e-3)]
     disk, memory = (fit(folder, pair, memory=memory) for memory in (0, "1GiB"))
     assert len(disk.rows) == 4
@@ -81,7 +87,7 @@ def test_training_from_disk_is_training_in_memory_for_several_splits_and_setting
 
 @pytest.mark.usefixtures("small")
 def test_the_streams_are_what_they_are_said_to_be(folder):
-    made = matching.recipe_for(folder, **QUICK)
+    made = matching.recipe_for(folder, **quick())
     on_disk, held = (from_disk.stream_of(folder, made, 17, memory, "cpu") for memory in (0, "1GiB"))
     assert isinstance(on_disk.source, OnDisk)
     assert isinstance(held.source, Held)
@@ -96,7 +102,7 @@ def test_the_streams_are_what_they_are_said_to_be(folder):
 
 @pytest.mark.usefixtures("small")
 def test_members_alone_are_themselves_in_company(folder):
-    made = matching.recipe_for(folder, **QUICK)
+    made = matching.recipe_for(folder, **quick())
     pair = [made, replace(made, mlp_lr=0.05, mlp_dropout=0.0)]
     together = fit(folder, pair, count=3)
     alone = fit(folder, pair[1], count=3)
@@ -109,7 +115,7 @@ def test_members_alone_are_themselves_in_company(folder):
 
 
 def test_recipes_with_other_taus_share_the_stream(folder):
-    quiet = QUICK | dict(filter_dropout=0.0)  # which would be thrown for more terms
+    quiet = quick(filter_dropout=0.0)  # which would be thrown for more terms
     trio = [matching.recipe_for(folder, taus=taus, **quiet) for taus in ((0.5, 1.0), (1.0,), (0.5,))]
     together = fit(folder, trio)
     alone = fit(folder, trio[1])
@@ -119,7 +125,7 @@ def test_recipes_with_other_taus_share_the_stream(folder):
 
 def test_one_batch_of_all_rows_is_the_full_batch_of_the_graph(folder):
     """The figures of `fit` on the graph itself: the same splits, no dropout, all rows in one step."""
-    made = matching.recipe_for(folder, **QUICK | dict(filter_dropout=0.0, mlp_dropout=0.0))
+    made = matching.recipe_for(folder, **quick(filter_dropout=0.0, mlp_dropout=0.0))
     split = from_disk.split_of(folder, "stratified", 2)
     run = fit(folder, made, split=split, batch=NODES)
     back = torch.empty_like(folder.rows)
@@ -185,7 +191,7 @@ def test_folders_of_either_precision_with_labelled_rows_only(tmp_path, dtype, ta
     known = int((graph.y >= 0).sum())
     made = propagate(graph, tmp_path / "b", taus=[0.5, 1.0], degree=2, rows="labelled", dtype=dtype)
     assert made.count == known < NODES
-    one = matching.recipe_for(made, taus=taus, **QUICK | dict(epochs=25))
+    one = matching.recipe_for(made, taus=taus, **quick(epochs=25))
     disk, memory = (fit(made, one, memory=memory, batch=64) for memory in (0, "1GiB"))
     assert_same_run(disk, memory)
     assert np.mean([row["test"] for row in disk.rows]) > 0.6  # chance is a third
@@ -454,7 +460,7 @@ def test_a_group_that_loses_a_process_ends_with_the_same_figures(folder, undistu
 def test_gpu_training_from_disk_is_training_held_on_the_gpu(tmp_path, dtype, monkeypatch):
     monkeypatch.setattr("adaptkry.streams.SLAB", 40 * 3 * 16 * 4)
     made = propagate(GRAPH, tmp_path / "b", taus=[0.5, 1.0], degree=3, dtype=dtype)
-    one = matching.recipe_for(made, **QUICK | dict(epochs=20))
+    one = matching.recipe_for(made, **quick(epochs=20))
     disk, held = (
         from_disk.fit(made, one, "stratified", count=3, memory=memory, batch=17, device="cuda")
         for memory in (0, "1GiB")
