@@ -29,6 +29,7 @@ from adaptkry.datasets.synthetic import directed_csbm as directed_csbm
 from adaptkry.filters import Filter as Filter
 from adaptkry.filters import fit_response as fit_response
 from adaptkry.fitting import fit as fit
+from adaptkry.from_disk import fit as fit_from_disk  # noqa: F401
 from adaptkry.graph import Graph as Graph
 from adaptkry.homophily import homophily as homophily
 from adaptkry.operators import Diagonal as Diagonal

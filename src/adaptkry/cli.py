@@ -17,9 +17,12 @@ from adaptkry import (
     experiments,
     facts,
     fitting,
+    from_disk,
     inspection,
+    matching,
     pictures,
     predictions,
+    processes,
     reports,
     reproduction,
     results,
@@ -35,6 +38,8 @@ from adaptkry.about import VERSION
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
 from adaptkry.methods import METHODS
+from adaptkry.outofcore import BasisFolder
+from adaptkry.outofcore.folders import is_kind
 from adaptkry.recipes import recipe
 from adaptkry.reproduction import documents
 from adaptkry.screens import Json
@@ -52,6 +57,11 @@ app = typer.Typer(
 def load(names: list[str], data_root: Path | None) -> Graph:
     """A graph by one name or file, or by several files."""
     return datasets.load(names[0] if len(names) == 1 else names, root=data_root)
+
+
+def basis_folder(names: list[str]) -> BasisFolder | None:
+    """The basis folder that was named in place of a graph."""
+    return BasisFolder.open(names[0]) if len(names) == 1 and is_kind(names[0], "basis") else None
 
 
 def for_graph(name: str) -> dict:
@@ -140,9 +150,13 @@ def tour(
 @app.command(
     epilog="Examples:  adaptkry fit csbm  |  adaptkry fit cora --out runs/cora  |  adaptkry fit edges.csv nodes.csv"
     "  |  adaptkry fit csbm --split stratified --splits 5 --set hidden=128 --set mlp_lr=0.05"
+    "  |  adaptkry fit BASIS --split uniform --splits 1 --batch 8192"
+    "  |  torchrun --nproc-per-node 2 -m adaptkry fit BASIS --out runs/big"
 )
 def fit(
-    graph: GraphName,
+    graph: Annotated[
+        list[str], typer.Argument(help="A name (see `adaptkry datasets`), your own file(s), or a basis folder.")
+    ],
     method: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(METHODS)}.", show_default="adaptkry, or what --settings says")
     ] = None,
@@ -164,7 +178,12 @@ def fit(
         int, typer.Option(min=1, help="Train each split so many times at once, keep the one best on validation.")
     ] = 1,
     batch: Annotated[
-        int | None, typer.Option(min=1, help="Nodes a step, for a basis that does not fit on the device.")
+        int | None,
+        typer.Option(min=1, help="Nodes a step, for a basis that does not fit; a basis folder takes 8192 by itself."),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help=f"Hold a basis folder of this size or less in memory; {from_disk.MEMORY} by default."),
     ] = None,
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/GRAPH-METHOD by default.")] = None,
@@ -172,29 +191,47 @@ def fit(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Train a method on many splits as one batch, test it, and write a run folder with a picture."""
+    """Train a method on many splits as one batch, test it, and write a run folder with a picture.
+
+    A basis folder (see `adaptkry propagate`) in place of a graph is streamed from disk in mini-batches; torchrun shares
+    it out among processes or GPUs.
+    """
     if out:
         fitting.usable_folder(out)
-    loaded = load(graph, data_root)
-    name = loaded.info.name
     options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
     method, written = with_method(method, file)
-    made = recipe(method, name, **for_graph(name) | written | settings.merged(options, more or ()))
-    chosen = splits.make(loaded, split, count)
+    changes = written | settings.merged(options, more or ())
+    stored = basis_folder(graph)
+    if stored is None:
+        refuse_for_graphs(memory)
+        loaded = load(graph, data_root)
+        name = loaded.info.name
+        made, chosen = recipe(method, name, **for_graph(name) | changes), splits.make(loaded, split, count)
+    else:
+        loaded, name = None, stored.name
+        made, chosen = matching.recipe_for(stored, method, **changes), from_disk.split_of(stored, split, count)
     folder = out or Path("runs") / f"{Path(name).name}-{method}"
+    is_first = processes.rank() == 0  # of the processes that torchrun started: it speaks, draws and writes
     if resume and is_complete(folder):
-        finished(folder, fitting.members_of([made], chosen, restarts), chosen.scheme, as_json)
+        if is_first:
+            finished(folder, fitting.members_of([made], chosen, restarts), chosen.scheme, as_json)
         raise typer.Exit
     fitting.choose_device(device)
-    if not as_json:
+    if not as_json and is_first:
         typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
+        if stored is not None and (decided := matching.unlike(stored, method, made)):
+            typer.echo(f"the basis folder decides: {', '.join(decided)}", err=True)
         if is_complete(folder):
             typer.echo(f"the finished run in {folder} will be replaced", err=True)
         warn(chosen, made.standardise)
-    with stoppable(lambda: kept_of_fit(folder)), timing.live(made.epochs, quiet=as_json) as look:
-        run = fitting.fit(
-            loaded, made, chosen, restarts=restarts, batch=batch, device=device, out=folder, resume=resume, look=look
-        )
+    with stoppable(lambda: kept_of_fit(folder)), timing.live(made.epochs, quiet=as_json or not is_first) as look:
+        common = {"restarts": restarts, "batch": batch, "device": device, "out": folder, "resume": resume, "look": look}
+        if loaded is not None:
+            run = fitting.fit(loaded, made, chosen, **common)
+        else:
+            run = from_disk.fit(stored, made, chosen, memory=memory or from_disk.MEMORY, **common)  # type: ignore[arg-type]
+    if not is_first:
+        raise typer.Exit
     written = write_pages(run, loaded, folder, chosen)
     if as_json:
         typer.echo(json.dumps({**written, "rows": run.rows}))
@@ -220,7 +257,7 @@ def with_method(method: str | None, file: Path | None) -> tuple[str, dict]:
     return named, written
 
 
-def write_pages(run: runs.Run, graph: Graph, folder: Path, split: splits.Split) -> dict[str, str]:
+def write_pages(run: runs.Run, graph: Graph | None, folder: Path, split: splits.Split) -> dict[str, str]:
     """Picture and report of a run; where they are."""
     picture = pictures.picture(run, graph, folder, split)
     reports.write_facts(folder, facts.facts(run, graph, split))
@@ -229,6 +266,17 @@ def write_pages(run: runs.Run, graph: Graph, folder: Path, split: splits.Split) 
         "picture": str(picture),
         "report": str(reports.write([folder], folder / "report.html")),
     }
+
+
+def refuse_for_graphs(memory: str | None) -> None:
+    """What only a basis folder has a use for."""
+    if memory:
+        raise ValueError("--memory is for basis folders, but a graph came. Make its basis with `adaptkry propagate`.")
+    if processes.world() > 1:
+        raise ValueError(
+            f"torchrun started {processes.world()} processes, but they share out basis folders only, and a graph came. "
+            f"Make its basis with `adaptkry propagate`, or start one process."
+        )
 
 
 def is_complete(folder: Path) -> bool:
@@ -364,26 +412,32 @@ def pick_method(name: str) -> str:
     return name
 
 
-@app.command(epilog="Examples:  adaptkry predict runs/cora-adaptkry --out predictions.csv")
+@app.command(
+    epilog="Examples:  adaptkry predict runs/cora-adaptkry --out predictions.csv  |  adaptkry predict runs/big BASIS"
+)
 def predict(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     files: Annotated[
-        list[str] | None, typer.Argument(help="A graph's name or your own file(s); by default the run's graph.")
+        list[str] | None,
+        typer.Argument(help="A graph's name, your own file(s) or a basis folder; by default what the run trained on."),
     ] = None,
     graph: Annotated[list[str] | None, typer.Option(help="The same as an option; give it again for several.")] = None,
     out: Annotated[Path, typer.Option(help="Where the table goes.")] = Path("predictions.csv"),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Write the class and the class probabilities of every node."""
+    """Write the class and the class probabilities of every node; of a basis folder, of every stored row."""
     loaded = runs.load_run(run)
-    asked = load([*(files or []), *(graph or [])] or [named_graph(run, loaded.about["graph"])], data_root)
-    count = predictions.write_csv(out, loaded, asked)
+    names = [*(files or []), *(graph or [])] or [trained_on(run, loaded.about)]
+    count = predictions.write_csv(out, loaded, basis_folder(names) or load(names, data_root))
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
 
-def named_graph(run: Path, name: str) -> str:
-    """The name of the graph a run was trained on, if it can be loaded by it."""
+def trained_on(run: Path, about: dict) -> str:
+    """The basis folder a run was trained on, or the name of the graph, if it can be loaded by it."""
+    name = about["graph"]
+    if about.get("basis"):
+        return about["basis"]
     if name not in datasets.NAMES:
         raise ValueError(
             f"{run} was trained on files called {name!r}: name them: `adaptkry predict {run} edges.csv nodes.csv`."

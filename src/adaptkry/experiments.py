@@ -185,7 +185,7 @@ def charts_of(facts: Mapping) -> list[dict]:
 def filter_chart(facts: Mapping, title: str) -> dict:
     """The learned response of a run over where the eigenvalues of its operator are, by frequency 1 - lambda."""
     own = facts["settings"]["taus"][0]
-    near = min(facts["explorer"], key=lambda step: abs(step["tau"] - own), default=None)
+    near = min(facts["explorer"] or (), key=lambda step: abs(step["tau"] - own), default=None)
     behind = near and {
         "name": f"density of states at tau {near['tau']:g}",
         "edges": [1 - edge for edge in reversed(near["edges"])],

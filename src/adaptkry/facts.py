@@ -11,31 +11,36 @@ from adaptkry.bases import krylov
 from adaptkry.graph import Graph
 from adaptkry.homophily import homophily
 from adaptkry.operators import Propagation
-from adaptkry.recipes import features_of
+from adaptkry.recipes import Recipe, features_of
 from adaptkry.runs import Run
 from adaptkry.splits import Split
 
 TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))  # where the tau explorer has densities
 BINS = 41
+OF_GRAPH = ("homophily", "explorer", "angles")
 LARGE = 1_000_000  # entries from which the explorer takes every third tau only
 
 
-def facts(run: Run, graph: Graph, split: Split) -> dict:
-    """Everything the page draws, as lists and numbers."""
-    made = run.recipes[0]
+def facts(run: Run, graph: Graph | None, split: Split) -> dict:
+    """Everything the page draws, as lists and numbers; None where it needs a graph and there is none."""
     return {
         "about": run.about | {"features": run.layout.features, "classes": run.layout.classes},
         "settings": run.rows[0]["config"],
         "rows": [brief(row) for row in run.rows],
         "curves": {name: thinned(curve) for name, curve in run.curves.items()},
-        "homophily": homophily(graph),
         "filter": learned(run, graph),
-        "explorer": explorer(graph, usable_taus(graph)[:: 1 if graph.entries < LARGE else 3]),
         "hop_weights": hop_weights(run),
-        "angles": angles(graph, made),
+        **(of_graph(graph, run.recipes[0]) if graph is not None else dict.fromkeys(OF_GRAPH)),
         "confusion": pictures.confusion(run, graph, split).tolist(),
         "names": [str(name) for name in run.about["class_names"] or range(run.layout.classes)],
     }
+
+
+def of_graph(graph: Graph, made: Recipe) -> dict:
+    """What is shown of the graph itself."""
+    taus = usable_taus(graph)[:: 1 if graph.entries < LARGE else 3]
+    found = (homophily(graph), explorer(graph, taus), angles(graph, made))
+    return dict(zip(OF_GRAPH, found, strict=True))
 
 
 def brief(row: dict) -> dict:
@@ -57,7 +62,7 @@ def thinned(curve: np.ndarray, most: int = 250) -> dict:
     }
 
 
-def learned(run: Run, graph: Graph) -> dict | None:
+def learned(run: Run, graph: Graph | None) -> dict | None:
     """The learned response of each chosen member on a grid of eigenvalues."""
     grid = torch.linspace(-1.0, 1.0, 101)
     found = pictures.learned_response(run, graph, grid)

@@ -40,6 +40,8 @@ def fit(
 ) -> Run:
     """Train a method on many splits as one batch.
 
+    A basis that lies on disk is trained by `from_disk.fit`.
+
     Args:
         graph: the graph, with features and labels.
         made: a recipe, a list of recipes that share basis and layers, or a method's name (then `changes` apply).
@@ -186,11 +188,20 @@ def mark_chosen(run: Run, restarts: int, splits: int) -> None:
 def describe(members: list[Member], graph: Graph, split: Split, batch: int | None) -> str:
     """What a checkpoint belongs to, as text that must match on resuming: settings, and digests of graph and splits."""
     parts = [graph.indptr, graph.indices, graph.weights, graph.y, graph.x, split.train, split.validation, split.test]
+    return key_of(members, batch=batch, data=digest_of(parts))
+
+
+def digest_of(parts: Sequence[Tensor | None]) -> str:
+    """sha256 of tensors one after the other."""
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(b"none" if part is None else part.contiguous().numpy().tobytes())
-    key = {"members": [asdict(m) for m in members], "batch": batch, "graph and splits": digest.hexdigest()}
-    return json.dumps(key, sort_keys=True)
+        digest.update(b"none" if part is None else part.contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def key_of(members: list[Member], **told) -> str:
+    """Settings as text, with whatever else must match."""
+    return json.dumps({"members": [asdict(m) for m in members], **told}, sort_keys=True)
 
 
 def keeper(folder: Path, key: str, resume: bool, training: Training | Logistic) -> Callable[[Any], object]:
@@ -228,6 +239,16 @@ def scores_on_test(training: Training | Logistic, graph: Graph, split: Split) ->
 def finish(training: Training | Logistic, graph: Graph, split: Split, device: torch.device, tested: bool) -> Run:
     """Test once with the kept weights, and gather everything."""
     test = scores_on_test(training, graph, split) if tested else [None] * len(training.members)
+    names = graph.info.class_names
+    about = {"class_names": None if names is None else list(names), "nodes": graph.nodes, "entries": graph.entries}
+    return gathered(training, test, split, graph.info.name, graph.info.metric, about, device)
+
+
+def gathered(
+    training: Training | Logistic, test: Sequence[float | None], split: Split, graph: str, metric: str, about: dict,
+    device: torch.device,
+) -> Run:  # fmt: skip
+    """A run from trained members and their test scores [b]."""
     state: State = training.state
     failed, epoch, best = (state.tensors[k].tolist() for k in ("failed_epoch", "best_epoch", "best_score"))
     origin = results.provenance(device)
@@ -236,19 +257,16 @@ def finish(training: Training | Logistic, graph: Graph, split: Split, device: to
         lost = epoch[i] < 0
         rows.append(
             {
-                "graph": graph.info.name, "config": asdict(member.made), "split": member.split, "scheme": split.scheme,
+                "graph": graph, "config": asdict(member.made), "split": member.split, "scheme": split.scheme,
                 "split_seed": split.seeds[member.split] if member.split < len(split.seeds) else None,
-                "seed": member.seed, "metric": graph.info.metric, "test": None if lost else test[i],
+                "seed": member.seed, "metric": metric, "test": None if lost else test[i],
                 "validation": None if lost else best[i], "epoch": epoch[i],
                 "failed": f"loss was not finite in epoch {failed[i]}" if failed[i] >= 0 else None, **origin,
             }
         )  # fmt: skip
-    done = state.epoch
-    curves = {name: curve[:done].cpu().numpy() for name, curve in state.group("curve").items()}
+    curves = {name: curve[: state.epoch].cpu().numpy() for name, curve in state.group("curve").items()}
     weights = {name: w.cpu().float() for name, w in state.group("best").items()}
-    names = graph.info.class_names
     about = {
-        "graph": graph.info.name, "metric": graph.info.metric, "scheme": split.scheme, "warnings": list(split.warnings),
-        "class_names": None if names is None else list(names), "nodes": graph.nodes, "entries": graph.entries, **origin,
+        "graph": graph, "metric": metric, "scheme": split.scheme, "warnings": list(split.warnings), **about, **origin,
     }  # fmt: skip
     return Run(training.members, training.layout, weights, curves, rows, about)

@@ -26,7 +26,7 @@ def peak(device: torch.device | str = "cpu") -> Iterator[Peak]:
         return
     can = _reset()
     yield found
-    found.bytes = _highest() if can else None
+    found.bytes = highest() if can else None
 
 
 def _reset() -> bool:
@@ -38,6 +38,9 @@ def _reset() -> bool:
     return STATUS.exists()
 
 
-def _highest() -> int | None:
+def highest() -> int | None:
+    """The highest resident size of this process so far, or since the last `peak` began; None where none is told."""
+    if not STATUS.exists():
+        return None
     line = next((line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM")), None)
     return None if line is None else int(line.split()[1]) * 1024

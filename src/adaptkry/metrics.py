@@ -39,3 +39,36 @@ METRICS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"accuracy": ac
 def pick_metric(name: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """The metric of that name."""
     return pick(METRICS, name, "metric")
+
+
+class Tally:
+    """A metric of rows that come in parts: counts for accuracy; for ROC-AUC, which needs an order, every row's margin.
+
+    >>> tally = Tally("accuracy", 1)
+    >>> for guess in ([1.0, 0.0], [0.0, 1.0]):
+    ...     tally.add(torch.tensor([[guess]]), torch.tensor([[0]]), torch.tensor([[True]]))
+    >>> tally.score()
+    tensor([0.5000])
+    """
+
+    def __init__(self, name: str, members: int, device: torch.device | str = "cpu"):
+        self.score_of, self.is_count = pick_metric(name), name == "accuracy"
+        self.counts = torch.zeros(2, members, dtype=torch.long, device=device)  # right, all
+        self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def add(self, logits: Tensor, classes: Tensor, counted: Tensor) -> None:
+        """Some rows: logits [b, m, c], classes [b, m], counted [b, m]."""
+        if not self.is_count:
+            self.parts.append((logits.diff(dim=-1) if logits.shape[-1] == 2 else logits, classes == 1, counted))
+            return
+        right = (logits.argmax(-1) == classes) & counted
+        self.counts += torch.stack([right.sum(1), counted.sum(1)])
+
+    def score(self, total: Callable[[Tensor], Tensor] = lambda counts: counts) -> Tensor:
+        """The metric [b]; `total` adds the counts of other processes."""
+        if self.is_count:
+            right, count = total(self.counts)
+            return right / count
+        margins, positive, counted = (torch.cat(part, 1) for part in zip(*self.parts, strict=True))
+        logits = torch.cat([torch.zeros_like(margins), margins], -1) if margins.shape[-1] == 1 else margins
+        return self.score_of(logits, positive, counted)

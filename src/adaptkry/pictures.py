@@ -19,7 +19,7 @@ from adaptkry.stages import coefficients
 NO_RESPONSE = ("optbasis", "favard", "unifilter", "gaussian", "asgc")
 
 
-def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
+def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | None:
     """The learned filter g of each member at operator eigenvalues `grid` [m], of the first direction: [m, b].
 
     Several tied taus share the weights of one polynomial, which is what is drawn, as in the paper. An orthonormal
@@ -37,6 +37,8 @@ def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
     if made.basis != "orthonormal":
         make = BASES["chebyshev" if made.basis == "bernstein" else made.basis]
         return stack(list(make(Diagonal(grid), ones, made.degree, **dict(made.basis_options))))[:, :, 0] @ w
+    if graph is None:
+        return None
     P = propagation(graph, made, made.taus[0], made.directions[0])
     x = features_of(graph, made)[:, :64].double()
     known = recurrence(P, x, made.degree)
@@ -44,12 +46,13 @@ def learned_response(run: Run, graph: Graph, grid: Tensor) -> Tensor | None:
     return (found * known.norm if dict(made.basis_options).get("keep_norm") else found).mean(2) @ w
 
 
-def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:
-    """Draw what the run learned into the run folder."""
-    made = run.recipes[0]
-    P = Propagation(graph, made.taus[0])
-    density = spectrum.density_of_states(P, moments=200, probes=16)
-    grid = torch.linspace(float(density.edges[0]), float(density.edges[-1]), 201)
+def picture(run: Run, graph: Graph | None, folder: Path | str, split: Split) -> Path:
+    """Draw what the run learned into the run folder; without the graph there is no density of states."""
+    low, high, density = -1.0, 1.0, None
+    if graph is not None:
+        density = spectrum.density_of_states(Propagation(graph, run.recipes[0].taus[0]), moments=200, probes=16)
+        low, high = float(density.edges[0]), float(density.edges[-1])
+    grid = torch.linspace(low, high, 201)
     responses = learned_response(run, graph, grid)
     return plots.run_picture(
         Path(folder) / "picture.png",
@@ -63,9 +66,11 @@ def picture(run: Run, graph: Graph, folder: Path | str, split: Split) -> Path:
     )
 
 
-def confusion(run: Run, graph: Graph, split: Split) -> np.ndarray:
+def confusion(run: Run, graph: Graph | None, split: Split) -> np.ndarray:
     """Counts [c, c], true class down, predicted class across; each member is asked about its own test nodes only."""
     c = run.layout.classes
+    if graph is None:  # counted when the run was tested
+        return np.array(run.about["confusion"], dtype=np.int64).reshape(c, c)
     guess = run.each_probability(graph).argmax(-1)[run.chosen]
     test = split.test[torch.tensor([run.members[i].split for i in run.chosen])]
     pairs = (graph.y.expand_as(guess) * c + guess)[test]

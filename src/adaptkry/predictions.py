@@ -2,24 +2,44 @@
 
 import csv
 import io
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from torch import Tensor
+
+from adaptkry import from_disk
 from adaptkry.graph import Graph
+from adaptkry.outofcore.folders import BasisFolder
 from adaptkry.runs import Run
-from adaptkry.storage import write
+from adaptkry.storage import replacing
 
 
-def write_csv(path: Path | str, run: Run, graph: Graph) -> int:
-    """Write node, predicted class and one probability a class; returns the number of nodes."""
-    chances = run.probabilities(graph)
+def write_csv(path: Path | str, run: Run, data: Graph | BasisFolder) -> int:
+    """Write node, predicted class and one probability a class; returns the number of nodes.
+
+    Rows of a basis folder are streamed, in the order in which they are stored; they are numbered as in the graph.
+    """
     names = run.about["class_names"] or [str(c) for c in range(run.layout.classes)]
-    nodes = graph.info.node_ids or range(graph.nodes)
-    page = io.StringIO()
-    table = csv.writer(page)
-    table.writerow(["node", "class", *(f"p({name})" for name in names)])
-    for node, row in zip(nodes, chances.tolist(), strict=True):
-        table.writerow([node, names[max(range(len(row)), key=row.__getitem__)], *(f"{p:.6f}" for p in row)])
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, page.getvalue())
-    return graph.nodes
+    count = 0
+    with replacing(path) as file:
+        page = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        table = csv.writer(page)
+        table.writerow(["node", "class", *(f"p({name})" for name in names)])
+        for nodes, chances in parts(run, data):
+            best = chances.argmax(1).tolist()
+            for node, guess, row in zip(nodes, best, chances.tolist(), strict=True):
+                table.writerow([node, names[guess], *(f"{p:.6f}" for p in row)])
+            count += len(best)
+        page.detach()  # the file is closed by whoever opened it
+    return count
+
+
+def parts(run: Run, data: Graph | BasisFolder) -> Iterator[tuple[Iterable, Tensor]]:
+    """Nodes and their class probabilities [m, c], some at a time."""
+    if isinstance(data, Graph):
+        yield data.info.node_ids or range(data.nodes), run.probabilities(data)
+        return
+    for nodes, chances in from_disk.probabilities(run, data):
+        yield nodes.tolist(), chances

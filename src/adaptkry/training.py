@@ -4,21 +4,30 @@ Nothing in an epoch waits for the device: scores, best weights, stopping and eve
 that change in place, and the host looks at them every LOOK epochs only. So on a GPU an epoch can be recorded once as a
 CUDA graph and played again, without Python in between. A member that has stopped goes on moving, but its kept weights
 do not.
+
+Terms that do not fit come as a `Stream` of batches, from memory or from disk, perhaps shared out among processes. Then
+dice are thrown anew every epoch, so that an epoch follows from its number and the state before it alone.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 
 from adaptkry import metrics, models
 from adaptkry.chances import Chance, OnGpu
 from adaptkry.operators import Operator
+from adaptkry.processes import ALONE
 from adaptkry.recipes import DROPOUTS, GROUPS, Recipe
 from adaptkry.stages import Layout, Weights
+from adaptkry.streams import Held, Plan, Stream
+
+Batch = tuple[Tensor, Tensor, Tensor, list[int], Tensor]  # terms, rows, counted, sizes, classes [b, m]
 
 LOOK = 20  # epochs between two looks of the host at the device
 PAUSE = 5.0  # seconds after which it looks anyway: slow epochs are worth a checkpoint each
@@ -54,9 +63,10 @@ class State:
 def rows_of(mask: Tensor) -> tuple[Tensor, Tensor]:
     """Masks [b, n] as row numbers [b, m], padded with 0, and which of them count [b, m, 1]."""
     counts = mask.sum(1)
-    order = torch.argsort(~mask, dim=1, stable=True)[:, : max(1, int(counts.max()))]
-    counted = torch.arange(order.shape[1], device=mask.device) < counts[:, None]
-    return order * counted, counted[:, :, None]
+    counted = torch.arange(max(1, int(counts.max())), device=mask.device) < counts[:, None]
+    rows = torch.zeros(counted.shape, dtype=torch.long, device=mask.device)
+    rows[counted] = mask.nonzero()[:, 1]
+    return rows, counted[:, :, None]
 
 
 def mean_loss(kind: str, logits: Tensor, classes: Tensor, counted: Tensor) -> Tensor:
@@ -70,12 +80,39 @@ def mean_loss(kind: str, logits: Tensor, classes: Tensor, counted: Tensor) -> Te
     return (each * counted).sum(1) / counted.sum(1).clamp(min=1)
 
 
+def losses_of(
+    layout: Layout, weights: Weights, kept: Weights, terms: Tensor, rows: Tensor, real: Tensor, classes: Tensor,
+    operator: Operator | None, chance: Chance,
+) -> Tensor:  # fmt: skip
+    """What each member pays for a batch [b]."""
+    logits = models.logits(layout, weights, kept, terms, rows, real, operator, chance)
+    return mean_loss(layout.made.loss, logits, classes, real[:, :, 0])
+
+
+class Losses(nn.Module):
+    """The same as a module of the stacked weights, so that DistributedDataParallel averages their gradients."""
+
+    def __init__(self, layout: Layout, weights: Weights):
+        super().__init__()
+        self.layout = layout
+        self.weights = nn.ParameterDict({name: nn.Parameter(w) for name, w in weights.items()})  # not copies
+
+    def forward(self, *given) -> Tensor:
+        """Losses [b]."""
+        return losses_of(self.layout, dict(self.weights.items()), *given)
+
+
+def streamed(terms: Tensor, y: Tensor, batch: int, device: torch.device) -> Stream:
+    """Terms in memory as one slab, in steps of `batch` labelled nodes."""
+    return Stream(Held(terms), Plan(y >= 0, 1, batch), device=device)
+
+
 class Training:
     """b members of one layout on one set of precomputed signals.
 
     Args:
         layout: sizes shared by all members.
-        terms: [T, n, d]; on the device, or on the CPU with `batch`.
+        terms: [T, n, d], on the device, or on the CPU with `batch`; or a stream of batches.
         y: classes [n].
         masks: train and validation masks, bool [s, n]; each member picks its split's row.
         members: what they have to themselves.
@@ -88,7 +125,7 @@ class Training:
     def __init__(
         self,
         layout: Layout,
-        terms: Tensor,
+        terms: Tensor | Stream,
         y: Tensor,
         masks: dict[str, Tensor],
         members: Sequence[Member],
@@ -101,22 +138,26 @@ class Training:
     ):
         if batch and operator is not None:
             raise ValueError(f"{layout.made.method} propagates while it trains and needs all nodes at once: no batch.")
-        self.layout, self.members, self.batch, self.operator = layout, list(members), batch, operator
-        self.made, self.epochs = layout.made, layout.made.epochs
-        self.device, self.dtype = torch.device(device), terms.dtype
-        self.terms = terms if batch else terms.to(self.device)
-        self.y, self.score = y.to(self.device), metrics.pick_metric(metric)
-        chosen = torch.tensor([m.split for m in members])
-        self.masks = {name: mask[chosen].cpu() for name, mask in masks.items()}
-        if not batch:
-            self.rows = {name: self._rows(mask) for name, mask in self.masks.items()}
+        self.layout, self.members, self.operator, self.metric = layout, list(members), operator, metric
+        self.made, self.epochs, self.device = layout.made, layout.made.epochs, torch.device(device)
+        self.stream = terms if isinstance(terms, Stream) else streamed(terms, y, batch, self.device) if batch else None
+        self.group = self.stream.group if self.stream else ALONE
+        self.score = metrics.pick_metric(metric)
+        self.chosen = torch.tensor([m.split for m in members])
+        if self.stream:
+            self.dtype, self.y, self.masks = self.stream.source.dtype, y, masks
+            self.used = {name: mask[self.chosen.unique()].any(0) for name, mask in masks.items()}  # [n], by anybody
+        elif isinstance(terms, Tensor):
+            self.terms, self.y, self.dtype = terms.to(self.device), y.to(self.device), terms.dtype
+            self.rows = {name: self._rows(mask[self.chosen].cpu()) for name, mask in masks.items()}
         self.each = {name: self._own(name) for group in GROUPS for name in (f"{group}_lr", f"{group}_decay")}
         self.patience = self._own("patience")
         self.dice = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.dropouts = {name: [getattr(m.made, name) for m in members] for name in DROPOUTS}
         self.on_gpu = self._on_gpu()
         self.recorded: torch.cuda.CUDAGraph | None = None
-        self.can_record = self.on_gpu is not None and not batch  # then every epoch is the same work on the device
+        self.can_record = self.on_gpu is not None and not self.stream  # every epoch is the same work on the device
+        self.shared: Any = None  # the members' losses under DistributedDataParallel
         self.state = State(self._fresh(mix))
 
     def _own(self, name: str) -> Tensor:
@@ -129,7 +170,7 @@ class Training:
         if self.device.type != "cuda" or self.dtype != torch.float32:
             return None
         try:
-            return OnGpu([m.seed for m in self.members], self.dropouts, self.device)
+            return OnGpu([m.seed + (self.group.rank << 20) for m in self.members], self.dropouts, self.device)
         except ImportError:
             return None
 
@@ -158,7 +199,7 @@ class Training:
         return tensors
 
     def run(self, look: Callable[["Training"], object] = lambda _: None) -> State:
-        """Train until every member has stopped; `look` is called every LOOK epochs (progress, checkpoints)."""
+        """Train until every member has stopped; `look` is called every LOOK epochs, of a stream after each one."""
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high")  # TF32 on a GPU: 3e-4 relative, far below the spread of splits
         try:
@@ -168,11 +209,13 @@ class Training:
         return self.state
 
     def _run(self, look: Callable[["Training"], object]) -> None:
-        first, looked = self.state.epoch, time.monotonic()
+        if self.group.world > 1:
+            self._agree()
+        first, looked, every = self.state.epoch, time.monotonic(), 1 if self.stream else LOOK
         for epoch in range(first, self.epochs):
             if not (self.can_record and epoch >= first + WARM and self._play()):
                 self._epoch(epoch)
-            if (epoch + 1) % LOOK == 0 or epoch + 1 == self.epochs or time.monotonic() - looked > PAUSE:
+            if (epoch + 1) % every == 0 or epoch + 1 == self.epochs or time.monotonic() - looked > PAUSE:
                 look(self)
                 looked = time.monotonic()
                 if not bool(self.state.tensors["running"].any()):
@@ -181,8 +224,10 @@ class Training:
 
     def _epoch(self, number: int) -> None:
         """Learn, validate, remember. `number` is known to the host; full-batch training does not use it."""
-        loss = self._learn(number)
-        self._remember(loss, *self._validate())
+        if self.stream:
+            self._throw_anew(number)
+        loss = self.group.mean(self._learn(number))
+        self._remember(loss, *(self._validate_stream() if self.stream else self._validate()))
         self.state.tensors["epoch"].add_(1)
 
     def _play(self) -> bool:
@@ -204,38 +249,66 @@ class Training:
         rows, counted = rows_of(mask)
         return rows.to(self.device), counted.to(self.device), mask.sum(1).tolist()
 
-    def _batches(self, which: str, epoch: int) -> Iterator[tuple[Tensor, Tensor, Tensor, list[int], Tensor]]:
-        """(terms, rows, counted, sizes, classes [b, m]) for every step.
+    def _throw_anew(self, epoch: int) -> None:
+        """Dice that follow from seed, epoch and process: a checkpoint of one process serves all of them."""
+        for die, member in zip(self.dice, self.members, strict=True):
+            seed = np.random.SeedSequence([member.seed, epoch, self.group.rank]).generate_state(1, np.uint64)[0]
+            die.manual_seed(int(seed >> np.uint64(1)))
 
-        The order of nodes depends on the epoch alone, so that a member's batches do not depend on its company.
-        """
-        if not self.batch:
+    def _agree(self) -> None:
+        """Every process goes on from the first one's state, and gradients are averaged from now on."""
+        state = self.group.told({name: t.cpu() for name, t in self.state.tensors.items()})
+        self.state = State({name: t.to(self.device) for name, t in state.items()})
+        self.shared = nn.parallel.DistributedDataParallel(Losses(self.layout, self.state.group("weights")))
+
+    def _batches(self, which: str, epoch: int) -> Iterator[Batch]:
+        """(terms, rows, counted, sizes, classes [b, m]) for every step."""
+        if not self.stream:
             rows, counted, sizes = self.rows[which]
             yield self.terms, rows, counted, sizes, self.y[rows]
             return
-        order = torch.randperm(self.terms.shape[1], generator=torch.Generator().manual_seed(epoch))
-        for part in order.split(self.batch):
-            rows, counted, sizes = self._rows(self.masks[which][:, part])
-            yield self.terms[:, part].to(self.device), rows, counted, sizes, self.y[part.to(self.device)[rows]]
+        used = self.used[which]
+        if which == "train":
+            found = self.stream.training(epoch, used)
+        else:  # margins of ROC-AUC do not add up: there every process looks at all of them
+            found = self.stream.everything(used, shared=self.metric == "accuracy")
+        for terms, numbers in found:
+            rows, counted, sizes = self._rows(self.masks[which][:, numbers][self.chosen])
+            classes = self.y[numbers] if len(numbers) else self.y[:1]  # which then does not count
+            yield terms, rows, counted, sizes, classes.to(self.device)[rows]
 
     def _learn(self, epoch: int) -> Tensor:
         """One epoch of steps; returns the mean loss of each member [b]."""
-        weights, kept = self.state.group("weights"), self.state.group("statistics")
         losses = []
-        for terms, rows, counted, sizes, classes in self._batches("train", epoch):
-            if self.on_gpu:
-                self.on_gpu.step, self.on_gpu.sizes = self.state.tensors["steps"], counted.sum((1, 2))
-            sizes = [terms.shape[1]] * len(sizes) if self.operator is not None else sizes
-            chance = Chance(self.dice, self.dropouts, sizes, self.on_gpu)
-            leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-            real = counted.to(terms.dtype)
-            logits = models.logits(self.layout, leaves, kept, terms, rows, real, self.operator, chance)
-            loss = mean_loss(self.made.loss, logits, classes, real[:, :, 0])
-            # Members never mix: the gradient of the sum is each member's own gradient.
-            gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
-            self._step(dict(zip(leaves, gradients, strict=True)))
-            losses.append(loss.detach())
+        for batch in self._batches("train", epoch):
+            loss, gradients = self._gradients(batch)
+            self._step(gradients)
+            losses.append(loss)
+        if self.group.world > 1:
+            for name in models.statistics(self.layout, 1):  # each process has seen rows of its own
+                kept = self.state.tensors[f"statistics/{name}"]
+                kept.copy_(self.group.mean(kept))
         return torch.stack(losses).mean(0)
+
+    def _gradients(self, batch: Batch) -> tuple[Tensor, Weights]:
+        """Loss [b] and gradients of a step; of the weights' mean over processes where there are several."""
+        terms, rows, counted, sizes, classes = batch
+        if self.on_gpu:
+            self.on_gpu.step, self.on_gpu.sizes = self.state.tensors["steps"], counted.sum((1, 2))
+        sizes = [terms.shape[1]] * len(sizes) if self.operator is not None else sizes
+        chance = Chance(self.dice, self.dropouts, sizes, self.on_gpu)
+        given = (self.state.group("statistics"), terms, rows, counted.to(terms.dtype), classes, self.operator, chance)
+        # Members never mix: the gradient of the sum is each member's own gradient.
+        if self.shared is not None:
+            loss = self.shared(*given)
+            loss.sum().backward()
+            found = {name: weight.grad for name, weight in self.shared.module.weights.items()}
+            self.shared.zero_grad()
+            return loss.detach(), found
+        leaves = {name: w.detach().requires_grad_() for name, w in self.state.group("weights").items()}
+        loss = losses_of(self.layout, leaves, *given)
+        gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
+        return loss.detach(), dict(zip(leaves, gradients, strict=True))
 
     @torch.no_grad()
     def _step(self, gradients: Weights) -> None:
@@ -267,6 +340,21 @@ class Training:
             found.append((logits, classes, counted[:, :, 0]))
         logits, classes, counted = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
         return self.score(logits, classes, counted), mean_loss(self.made.loss, logits, classes, counted)
+
+    @torch.no_grad()
+    def _validate_stream(self) -> tuple[Tensor, Tensor]:
+        """The same of rows that come in parts; nothing is kept of a part but sums (and margins for ROC-AUC)."""
+        weights, kept = self.state.group("weights"), self.state.group("statistics")
+        tally = metrics.Tally(self.metric, len(self.members), self.device)
+        group = self.group if tally.is_count else ALONE
+        loss = torch.zeros(len(self.members), dtype=torch.float64, device=self.device)
+        for terms, rows, counted, _, classes in self._batches("validation", 0):
+            real = counted.to(terms.dtype)
+            logits = models.logits(self.layout, weights, kept, terms, rows, real)
+            tally.add(logits, classes, counted[:, :, 0])
+            loss += mean_loss(self.made.loss, logits, classes, counted[:, :, 0]) * counted.sum((1, 2))
+        count = self.masks["validation"].sum(1)[self.chosen].to(self.device)
+        return tally.score(group.total), (group.total(loss) / count).to(self.dtype)
 
     @torch.no_grad()
     def _remember(self, loss: Tensor, score: Tensor, validation_loss: Tensor) -> None:
@@ -305,6 +393,8 @@ class Training:
     @torch.no_grad()
     def logits(self, chunk: int = 512) -> Tensor:
         """Logits of all nodes with the kept weights, [b, n, c] on the CPU."""
+        if self.stream:
+            return torch.cat([part for part, _ in stream_logits(self.layout, self.state.group("best"), self.stream)], 1)
         return all_logits(self.layout, self.state.group("best"), self.terms, self.operator, self.device, chunk)
 
     def dice_states(self) -> dict[str, Tensor]:
@@ -329,3 +419,17 @@ def all_logits(layout: Layout, weights: Weights, terms: Tensor, operator, device
         counted = torch.ones(*rows.shape, 1, dtype=some.dtype, device=device)
         parts.append(models.logits(layout, weights, weights, some, rows, counted, operator).cpu())
     return torch.cat(parts, 1)
+
+
+@torch.no_grad()
+def stream_logits(
+    layout: Layout, weights: Weights, stream: Stream, used: Tensor | None = None, *, shared: bool = False
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits [b, m, c] and row numbers [m] of all rows that are used, some at a time, on the CPU."""
+    members = len(next(iter(weights.values())))
+    for terms, numbers in stream.everything(used, shared=shared):
+        if not len(numbers):
+            continue
+        rows = torch.arange(len(numbers), device=terms.device).expand(members, -1)
+        counted = torch.ones(*rows.shape, 1, dtype=terms.dtype, device=terms.device)
+        yield models.logits(layout, weights, weights, terms, rows, counted).cpu(), numbers

@@ -142,7 +142,7 @@ function summary(run) {
   const about = run.about;
   return card(`${run.settings.method} on ${about.graph}`, true,
     make("p", { class: "big" }, good.length ? `${percent(mean)} ± ${percent(std)} %` : "no training ended well"),
-    make("p", {}, `test ${about.metric}, mean ± standard deviation over ${good.length} trainings, ${about.scheme} splits; ${about.nodes} nodes, ${about.entries} entries, ${about.features} features, ${about.classes} classes`),
+    make("p", {}, `test ${about.metric}, mean ± standard deviation over ${good.length} trainings, ${about.scheme} splits; ${about.nodes} nodes, ${about.entries === null ? `${about.stored_rows} stored` : `${about.entries} entries`}, ${about.features} features, ${about.classes} classes`),
     ...about.warnings.map((text) => make("p", { class: "warning" }, `warning: ${text}`)));
 }
 
@@ -159,6 +159,7 @@ function curves(run) {
 
 // The explorer: where the eigenvalues of P_tau lie, and what the learned filter does to them, for any tau.
 function explorer(run) {
+  if (!run.explorer) return null;
   const steps = run.explorer, own = run.settings.taus[0], place = make("div", { id: "explorer" });
   const slider = make("input", { type: "range", min: steps[0].tau, max: steps[steps.length - 1].tau, step: 0.01, value: Math.min(own, steps[steps.length - 1].tau), "aria-label": "tau" });
   const shown = make("output");
@@ -199,12 +200,12 @@ function explorer(run) {
 
 function filter(run) {
   if (!run.filter) return card("Learned filter", false, make("p", {}, "this method has no filter that one curve could show"));
-  const x = run.filter.grid.map((v) => 1 - v), step = run.explorer.reduce((best, s) => (Math.abs(s.tau - run.settings.taus[0]) < Math.abs(best.tau - run.settings.taus[0]) ? s : best));
-  const y = range(run.filter.responses.flat()), most = Math.max(...step.mass);
-  const bars = step.mass.map((m, i) => ({ from: 1 - step.edges[i], to: 1 - step.edges[i + 1], high: y[0] + (m / most) * (y[1] - y[0]) * 0.9 }));
-  return card("Learned filter over the density of states", false, chart({ x: [Math.min(0, ...x), Math.max(2, ...x)], y, bars,
+  const x = run.filter.grid.map((v) => 1 - v), step = run.explorer && run.explorer.reduce((best, s) => (Math.abs(s.tau - run.settings.taus[0]) < Math.abs(best.tau - run.settings.taus[0]) ? s : best));
+  const y = range(run.filter.responses.flat()), most = step && Math.max(...step.mass);
+  const bars = !step ? [] : step.mass.map((m, i) => ({ from: 1 - step.edges[i], to: 1 - step.edges[i + 1], high: y[0] + (m / most) * (y[1] - y[0]) * 0.9 }));
+  return card(step ? "Learned filter over the density of states" : "Learned filter", false, chart({ x: [Math.min(0, ...x), Math.max(2, ...x)], y, bars,
     lines: run.filter.responses.map((r) => ({ x, y: r, colour: "var(--blue)", opacity: 0.6, width: 1.5 })), across: "frequency 1 - λ (0 smooth, 2 rough)", up: "g", label: "learned filter" }),
-    make("p", {}, "one line a training; grey: where the eigenvalues are"));
+    make("p", {}, step ? "one line a training; grey: where the eigenvalues are" : "one line a training; trained from a basis folder, so the spectrum of the graph is not known"));
 }
 
 function weights(run) {
@@ -217,7 +218,7 @@ function weights(run) {
 }
 
 function angles(run) {
-  if (run.settings.degree < 2) return null;
+  if (run.settings.degree < 2 || !run.angles) return null;
   const lines = Object.entries(run.angles).map(([tau, a], i) => ({ x: a.map((_, k) => k + 1), y: a, said: `tau ${tau}`, colour: `var(--series${i % 7})` }));
   return card("Angle between consecutive hops", false, chart({ x: [1, Math.max(2, ...lines.map((line) => line.x.length))], y: range(lines.flatMap((line) => line.y).concat(0)),
     across: "hop", up: "degrees", label: "angle between consecutive hops", lines }), legend(lines));
@@ -236,7 +237,7 @@ function classes(run) {
 function runPage(run) {
   const settings = Object.entries(run.settings).map(([name, value]) => [name, Array.isArray(value) ? value.join(", ") : value]);
   return [summary(run), explorer(run), filter(run), curves(run), weights(run), angles(run), classes(run),
-    card("Homophily", false, table(["measure", "value"], Object.entries(run.homophily))),
+    run.homophily && card("Homophily", false, table(["measure", "value"], Object.entries(run.homophily))),
     card("Trainings", true, table(["split", "seed", "validation %", "test %", "epoch", "counts", "failed"], run.rows.map((r) => [r.split, r.seed, percent(r.validation), percent(r.test), r.epoch, r.chosen ? "yes" : "no", r.failed]))),
     card("Settings", true, table(["setting", "value"], settings))];
 }

@@ -1,0 +1,178 @@
+"""How fast is an epoch from disk against the same epoch in memory, and how much memory does either take?
+
+    python -m benchmarks.disk_training [--rows 200000 2000000] [--splits 1] [--rounds 5] [--out results/outofcore.jsonl]
+
+Both are child processes with the same folder, splits, plan and seeds; they train an epoch in turns (training and
+validation; the file cache is warm after the first, which does not count), so a noisy neighbour disturbs both alike.
+Peak memory is the most that each process ever held (VmHWM), Python and torch in it. "Bare" is a process that has
+opened the folder and drawn the splits, and trains nothing: what is held for every row beside the basis. Bytes: a pass
+over the basis reads rows * (K + 1) * d * 4, and an epoch has two passes.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from adaptkry import from_disk, memory, results, timing
+from adaptkry.matching import recipe_for
+from adaptkry.outofcore import BasisFolder
+from adaptkry.outofcore.arrays import save, streaming
+from adaptkry.outofcore.folders import FORMAT, block_name, write_manifest
+from adaptkry.stages import Layout
+from adaptkry.training import Training
+
+PIECE = 50_000  # rows written at once
+
+
+def write_basis(path: Path, rows: int, degree: int, features: int, width: int, classes: int = 10) -> BasisFolder:
+    """A folder of random numbers with planted classes: training does not care whether edges made them."""
+    path.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    labels, sums, blocks = random.integers(0, classes, rows), {}, []
+    sums["rows.npy"] = save(path / "rows.npy", random.permutation(rows))
+    sums["labels.npy"] = save(path / "labels.npy", labels)
+    for first in range(0, features, width):
+        last = min(first + width, features)
+        centres = 0.2 * random.standard_normal((classes, last - first), dtype=np.float32)
+        with streaming(path / f"{block_name(first, last)}.npy", (1, degree + 1, rows, last - first), "float32") as file:
+            for _ in range(degree + 1):
+                for start in range(0, rows, PIECE):
+                    some = labels[start : start + PIECE]
+                    file.write(random.standard_normal((len(some), last - first), dtype=np.float32) + centres[some])
+        sums[f"{block_name(first, last)}.npy"] = file.sha256
+        blocks.append((first, last))
+    about = {"kind": "basis", "format": FORMAT, "name": "random", "metric": "accuracy", "classes": classes}
+    shape = {"nodes": rows, "rows": rows, "features": features, "degree": degree, "dtype": "float32", "blocks": blocks}
+    write_manifest(path, about | shape | {"which": "all", "taus": [1.0], "directions": ["both"], "sha256": sums})
+    return BasisFolder.open(path)
+
+
+def child(where: str, path: str, count: int, batch: int | None) -> None:
+    """Train an epoch for every line that comes, and answer with its seconds and the most memory held so far."""
+    folder = BasisFolder.open(path)
+    split = from_disk.split_of(folder, "uniform", count)
+    if where == "bare":
+        sys.stdin.readline()
+        print(json.dumps({"peak_bytes": memory.highest()}), flush=True)
+        return
+    made = recipe_for(folder, epochs=1000, patience=1000)
+    stream = from_disk.stream_of(folder, made, batch, 0 if where == "disk" else 2**60, "cpu")
+    masks = {"train": split.train, "validation": split.validation}
+    members = from_disk.members_of([made], split, 1)
+    layout = Layout(made, stream.source.shape[0], folder.features, folder.classes)
+    training = Training(layout, stream, folder.labels, masks, members)
+    for number, _ in enumerate(sys.stdin):
+        spent = timing.seconds(lambda: training._epoch(number))  # noqa: B023
+        loss = float(training.state.tensors["curve/loss"][number].mean())
+        told = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": stream.plan.slabs}
+        print(json.dumps(told), flush=True)
+
+
+class Child:
+    """A process that trains an epoch when it is asked to."""
+
+    def __init__(self, where: str, path: Path, count: int, batch: int | None):
+        words = [sys.executable, "-m", "benchmarks.disk_training", "--child", where, "--folder", str(path)]
+        words += ["--splits", str(count), *(["--batch", str(batch)] if batch else [])]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.told: list[dict] = []
+
+    def epoch(self) -> dict:
+        """Have one trained."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        self.told.append(json.loads(self.process.stdout.readline()))
+        return self.told[-1]
+
+    def end(self) -> None:
+        """Let it go."""
+        self.process.communicate(timeout=60)
+
+
+def measure(rows: int, asked: argparse.Namespace, place: Path) -> dict:
+    """One row: seconds an epoch and peak memory of both."""
+    path = place / f"basis-{rows}"
+    folder = write_basis(path, rows, asked.degree, asked.features, asked.width)
+    children = {name: Child(name, path, asked.splits, asked.batch) for name in ("bare", "memory", "disk")}
+    for turn in range(asked.rounds + 1):
+        for name in ("memory", "disk") if turn % 2 else ("disk", "memory"):
+            children[name].epoch()
+    children["bare"].epoch()
+    for one in children.values():
+        one.end()
+    shutil.rmtree(path)
+    spent = {name: median(told["seconds"] for told in one.told[1:]) for name, one in children.items() if name != "bare"}
+    each = {name: [told["seconds"] for told in one.told[1:]] for name, one in children.items() if name != "bare"}
+    gap = max(abs(a["loss"] - b["loss"]) for a, b in zip(children["disk"].told, children["memory"].told, strict=True))
+    size = rows * folder.terms * folder.features * 4
+    return {
+        "benchmark": "disk_training",
+        "config": {
+            "rows": rows, "degree": asked.degree, "features": asked.features, "width": asked.width,
+            "splits": asked.splits, "batch": asked.batch or 8192, "rounds": asked.rounds, "dtype": "float32",
+            "slabs": children["disk"].told[0]["slabs"],
+        },
+        "seed": 0,
+        "basis_bytes": size,
+        "epoch_bytes": 2 * size,
+        "seconds": spent,
+        "seconds_each": each,
+        "epochs_per_second": {name: 1 / value for name, value in spent.items()},
+        "disk_over_memory": spent["memory"] / spent["disk"],
+        "peak_bytes": {name: one.told[-1]["peak_bytes"] for name, one in children.items()},
+        "largest_loss_difference": gap,
+        **results.provenance(),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, append the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[200_000, 2_000_000])
+    parser.add_argument("--degree", type=int, default=4)
+    parser.add_argument("--features", type=int, default=64)
+    parser.add_argument("--width", type=int, default=32, help="columns of a block")
+    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--place", default=None, help="where the folders go meanwhile")
+    parser.add_argument("--out", default="results/outofcore.jsonl")
+    parser.add_argument("--child", choices=("bare", "memory", "disk"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.child:
+        child(asked.child, asked.folder, asked.splits, asked.batch)
+        return
+    for rows in asked.rows:
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory(dir=asked.place) as place:
+            row = measure(rows, asked, Path(place))
+        results.append(asked.out, [row])
+        show(row, time.monotonic() - begun)
+
+
+def show(row: dict, took: float) -> None:
+    """A row for people."""
+    config, peak = row["config"], row["peak_bytes"]
+    print(
+        f"{config['rows']:,} rows, basis {row['basis_bytes'] / 2**20:.0f} MiB, {config['slabs']} slabs ({took:.0f} s)"
+    )
+    for name in ("memory", "disk"):
+        print(f"  {name:8} {row['seconds'][name]:8.3f} s an epoch, peak {peak[name] / 2**20:6.0f} MiB")
+    print(f"  bare     {'':8}             peak {peak['bare'] / 2**20:6.0f} MiB")
+    gap = row["largest_loss_difference"]
+    print(f"  rate from disk / in memory {row['disk_over_memory']:.3f}, loss differs by {gap:.1e}")
+
+
+if __name__ == "__main__":
+    main()
