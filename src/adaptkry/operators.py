@@ -233,16 +233,16 @@ class _Product(torch.autograd.Function):
 
 
 def scalings(
-    rows: Tensor, columns: Tensor, taus: Sequence[float], isolated: float = 1.0
+    rows: Tensor, columns: Tensor, taus: Sequence[float], isolated: float = 1.0, first: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """S, T and the diagonal of A_tau, each [r, n] in float64, from the row and column sums [n] of A.
 
-    Each node's numbers depend on its own two sums only, so a part of the nodes may be asked for alone.
+    Each node's numbers depend on its own two sums only, so some nodes, from number `first` on, may be asked for alone.
     """
     alone = (rows == 0) & (columns == 0)
     each = torch.tensor(taus, dtype=torch.float64)[:, None]
-    left = inverse_root(rows, each).masked_fill(alone, 1.0)
-    right = inverse_root(columns, each).masked_fill(alone, 1.0)
+    left = inverse_root(rows, each, first).masked_fill(alone, 1.0)
+    right = inverse_root(columns, each, first).masked_fill(alone, 1.0)
     alone_keeps = torch.where(each == 1, isolated, 1.0)
     return left, right, torch.where(alone, alone_keeps, 1 - each)
 
@@ -259,7 +259,7 @@ def finish(sums: Tensor, scaled: Tensor, left_tau: Tensor, left_own: Tensor, out
     return torch.addcmul(sums, scaled, left_own, out=sums if out is None else out)
 
 
-def inverse_root(degrees: Tensor, taus: Tensor) -> Tensor:
+def inverse_root(degrees: Tensor, taus: Tensor, first: int = 0) -> Tensor:
     """|D_tau|^{-1/2} of degrees [n] for taus [r, 1] as [r, n]; 0 where D_tau is 0.
 
     With edges, D_tau = 1 + tau (d - 1) is positive as long as d >= 1. A weighted degree below 1 can turn it
@@ -271,8 +271,8 @@ def inverse_root(degrees: Tensor, taus: Tensor) -> Tensor:
         which, node = bad.nonzero()[0].tolist()
         lightest = float(degrees[degrees > 0].min())
         raise ValueError(
-            f"tau = {float(taus[which])} is too large for node {node} with weighted degree {float(degrees[node]):.6g}: "
-            f"tau d + 1 - tau must be positive. Use tau below {1 / (1 - lightest):.6g}, "
+            f"tau = {float(taus[which])} is too large for node {first + node} with weighted degree "
+            f"{float(degrees[node]):.6g}: tau d + 1 - tau must be positive. Use tau below {1 / (1 - lightest):.6g}, "
             f"or scale the weights so that degrees are at least 1."
         )
     return torch.where(sums == 0, 0.0, sums.abs().rsqrt())

@@ -58,7 +58,7 @@ class Stored:
     def read_into(self, file: io.RawIOBase, target: np.ndarray, start: int) -> None:
         """Fill a contiguous array with the rows from `start` on, from the file that is open already."""
         file.seek(self.offset + start * self.row_bytes)
-        left = memoryview(target).cast("B") if target.size else memoryview(b"")
+        left = as_bytes(target)
         while len(left):
             got = file.readinto(left)
             if not got:
@@ -66,10 +66,22 @@ class Stored:
             left = left[got:]
 
     def pieces(self, limit: int = PIECE) -> Iterator[tuple[int, np.ndarray]]:
-        """All rows in order, some at a time, each time with the number of the first."""
+        """All rows in order, some at a time, with the number of the first; gone when the next ones are asked for.
+
+        One buffer serves for all: fresh memory costs as much as reading into it.
+        """
         step = max(1, limit // max(1, self.row_bytes))
-        for start in range(0, self.shape[0], step):
-            yield start, self.read(start, min(start + step, self.shape[0]))
+        buffer = np.empty((min(step, self.shape[0]), *self.shape[1:]), self.dtype)
+        with self.path.open("rb", buffering=0) as file:
+            for start in range(0, self.shape[0], step):
+                piece = buffer[: min(step, self.shape[0] - start)]
+                self.read_into(file, piece, start)
+                yield start, piece
+
+
+def as_bytes(array: np.ndarray) -> memoryview:
+    """The numbers of a contiguous array where they lie."""
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
 class Stream:
@@ -81,7 +93,7 @@ class Stream:
     def write(self, content) -> None:
         """Add bytes, or the numbers of a contiguous array."""
         if isinstance(content, np.ndarray):
-            content = memoryview(np.ascontiguousarray(content)).cast("B") if content.size else b""
+            content = as_bytes(content)
         self.hash.update(content)
         self.file.write(content)
 
@@ -136,7 +148,7 @@ def save(path: Path, array: np.ndarray) -> str:
 def digest(array: np.ndarray) -> str:
     """The checksum that `save` would return."""
     found = hashlib.sha256(header(array.shape, array.dtype))
-    found.update(np.ascontiguousarray(array).data)
+    found.update(as_bytes(array))
     return found.hexdigest()
 
 

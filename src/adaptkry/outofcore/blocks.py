@@ -25,6 +25,7 @@ from adaptkry.outofcore.plan import CHUNK, Plan
 
 ONE_AT_A_TIME = threading.Lock()  # a worker with several threads would hold several blocks, above the limit
 KEPT: dict[tuple, Edges] = {}
+ROOM: dict[str, Tensor] = {}
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _make(job: Job, start: int, stop: int, tick: Callable[[int], object]) -> str
 def hops(job: Job, start: int, stop: int) -> Iterator[Tensor]:
     """Every direction, tau and hop in turn as [n, w]; each is gone when the next one is asked for."""
     features = Stored.open(Path(job.features))
-    panels = [kernels.empty(features.shape[0], stop - start, dtype=torch.float32) for _ in range(2)]
+    panels = panels_of(features.shape[0], stop - start)
     for graph, tau in itertools.product(job.graphs, job.taus):
         x, other = panels
         read_columns(features, start, stop, x)
@@ -97,6 +98,21 @@ def hops(job: Job, start: int, stop: int) -> Iterator[Tensor]:
             x, other = other, x
             yield x
         del edges, by  # before the next ones take their room
+
+
+def panels_of(nodes: int, width: int) -> list[Tensor]:
+    """Two panels [n, w], in memory that the block before has used: fresh pages cost as much as a product."""
+    size = nodes * width
+    if "panels" not in ROOM or ROOM["panels"].shape[1] < size:
+        ROOM.clear()
+        ROOM["panels"] = kernels.empty(2, size, dtype=torch.float32)
+    return [room[:size].view(nodes, width) for room in ROOM["panels"]]
+
+
+def forget() -> None:
+    """Give back what is kept from block to block."""
+    KEPT.clear()
+    ROOM.clear()
 
 
 def edges_of(graph: str, held: int | None) -> Edges:
@@ -112,14 +128,14 @@ def edges_of(graph: str, held: int | None) -> Edges:
 def read_columns(features: Stored, start: int, stop: int, target: Tensor) -> None:
     """Columns start..stop-1 of the features as float32."""
     for first, piece in features.pieces():
-        part = torch.from_numpy(piece)[:, start:stop]
-        if not torch.isfinite(part).all():
+        part = target[first : first + len(piece)]
+        part.copy_(torch.from_numpy(piece)[:, start:stop])
+        if not torch.isfinite(part.sum()) and not torch.isfinite(part).all():  # a sum is quick, and may overflow
             row, column = (~torch.isfinite(part)).nonzero()[0].tolist()
             raise ValueError(
                 f"{features.path} must be finite, but node {first + row} has {float(part[row, column])} in column "
                 f"{start + column}. Fill missing values in first."
             )
-        target[first : first + len(part)] = part
 
 
 class Background:

@@ -8,11 +8,14 @@ from concurrent.futures import BrokenExecutor, Executor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from adaptkry import timing
 from adaptkry.outofcore import choosing, engines, folders, resuming
 from adaptkry.outofcore.arrays import digest, save
-from adaptkry.outofcore.blocks import Job, make_block
+from adaptkry.outofcore.blocks import Job, forget, make_block
 from adaptkry.outofcore.folders import BasisFolder, block_name
 from adaptkry.outofcore.plan import show_bytes
 from adaptkry.outofcore.preparing import Asked, Prepared, prepare
@@ -28,7 +31,7 @@ def propagate(
     taus: Sequence[float] | float,
     degree: int,
     directions: Sequence[str] = ("both",),
-    rows="all",
+    rows: Any = "all",
     dtype: str = "float32",
     memory: str | int = "4GiB",
     columns: int | None = None,
@@ -74,7 +77,10 @@ def propagate(
         _room(out, prepared.job, todo)
         if todo:
             with engines.executor(engine, workers, scheduler) as pool, progress(prepared.job, todo, quiet) as tick:
-                _run(prepared.job, todo, done, pool, tick)
+                try:
+                    _run(prepared.job, todo, done, pool, tick)
+                finally:
+                    forget()
         resuming.clean(out)  # after workers that died
         sums |= {f"{block_name(*block)}.npy": told for block, told in done.items()}
         folders.write_manifest(out, {**prepared.manifest, "sha256": sums})
@@ -86,12 +92,12 @@ def _begin(out: Path, prepared: Prepared) -> tuple[Prepared, dict[str, str]]:
     labels = choosing.labels_of(prepared.source, prepared.rows)
     arrays = {"rows.npy": prepared.rows, "labels.npy": labels}
     sums = {name: digest(array) for name, array in arrays.items()}
-    agreed = resuming.agree(out, prepared, sums)
-    if not (out / folders.MANIFEST).is_file():
+    agreed, is_new = resuming.agree(out, prepared, sums)
+    if is_new:
         folders.write_manifest(out, {**agreed.manifest, "sha256": sums})
     for name, array in arrays.items():
         save(out / name, array)
-    return replace(agreed, rows=prepared.rows[:0]), sums  # the whole list of rows is not needed any more
+    return replace(agreed, rows=np.empty(0, dtype=np.int64)), sums  # the list of rows makes room for the panels
 
 
 def _room(out: Path, job: Job, todo: Sequence[Block]) -> None:

@@ -108,7 +108,8 @@ class Edges:
         made = [torch.empty(self.nodes, 1) for _ in range(3)]
         for start in range(0, self.nodes, SOME):
             some = slice(start, start + SOME)
-            parts = factors(*scalings(self.rows[some], self.columns[some], [tau]), [tau], torch.float32)
+            made_here = scalings(self.rows[some], self.columns[some], [tau], first=start)
+            parts = factors(*made_here, [tau], torch.float32)
             for whole, part in zip(made, parts, strict=True):
                 whole[some] = part[0]
         return made

@@ -1,10 +1,11 @@
 """Who makes the blocks: this process, some processes on this machine, or a Dask cluster. All are Executors."""
 
+import asyncio
 import logging
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
 import torch
@@ -94,16 +95,24 @@ def _configured(workers: int) -> Iterator[None]:
 @contextmanager
 def _client(distributed, address: str) -> Iterator:
     try:
-        client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+        with ThreadPoolExecutor(1) as thread:  # not here: in a notebook an event loop runs here already
+            workers = thread.submit(asyncio.run, _ask(distributed, address)).result()
     except (OSError, ValueError) as error:
         raise TimeoutError(
             f"no Dask scheduler answered at {address} within {PATIENCE} s ({type(error).__name__}). Start one with "
             f"`dask scheduler`, and pass the address that it prints, such as tcp://10.0.0.1:8786."
         ) from None
-    with client:
-        if not client.scheduler_info()["workers"]:
-            raise ValueError(f"the Dask scheduler at {address} has no workers. Start some: dask worker {address}.")
+    if not workers:
+        raise ValueError(f"the Dask scheduler at {address} has no workers. Start some: dask worker {address}.")
+    with distributed.Client(address, timeout=PATIENCE, set_as_default=False) as client:
         yield client
+
+
+async def _ask(distributed, address: str) -> dict:
+    """The workers of a scheduler. Dask's Client waits for ever where somebody accepts the call and says nothing."""
+    security = distributed.Security().get_connection_args("client")
+    async with asyncio.timeout(PATIENCE), distributed.rpc(address, connection_args=security) as scheduler:
+        return (await scheduler.identity())["workers"]
 
 
 def cores() -> int:

@@ -83,8 +83,8 @@ class GraphFolder:
         path = Path(path)
         folder = cls(path, read_manifest(path, "graph"))
         n, entries = folder.nodes, folder.entries
-        wanted = {"indptr": (n + 1,), "indices": (entries,), "weights": (entries,), "labels": (n,)}
-        wanted["features"] = (n, folder.features)
+        wanted: dict[str, tuple[int, ...]] = {"indptr": (n + 1,), "indices": (entries,), "labels": (n,)}
+        wanted |= {"weights": (entries,), "features": (n, folder.features)}
         for name in folder.manifest["sha256"]:
             found = folder.stored(name).shape
             if found != wanted[name]:

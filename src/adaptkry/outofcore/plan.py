@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from adaptkry import kernels
 from adaptkry.outofcore.arrays import PIECE
 
-BASE = 400 * 2**20  # Python, torch and this package, with their threads
-WORK = 4 * PIECE  # features on their way in, sums of a run of rows, scalings of some nodes
+BASE = 432 * 2**20  # Python, torch and this package, with their threads
+WORK = 6 * PIECE  # features on their way in, sums of a run of rows, scalings of some nodes
 CHUNK = 2**22  # bytes of rows handed to the writer at once
 STREAM = 2**22  # entries held at once where edges are read again for every product
 COPIES = 3  # runs of edges in memory: the one that is used, the next, and the one being given up

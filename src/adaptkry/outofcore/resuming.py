@@ -35,16 +35,21 @@ def alone(out: Path) -> Iterator[None]:
         os.close(place)
 
 
-def agree(out: Path, prepared: Prepared, sums: dict[str, str]) -> Prepared:
-    """The same, with the blocks of the folder that is there; refused if that folder is of another basis."""
+def agree(out: Path, prepared: Prepared, sums: dict[str, str]) -> tuple[Prepared, bool]:
+    """The same, with the blocks of the folder that is there, and whether there is nothing to go on with.
+
+    A folder of another basis is refused.
+    """
     if not (out / MANIFEST).is_file():
         others = [path.name for path in out.iterdir() if path.suffix != PART]
         if others:
             raise ValueError(
                 f"{out} must be empty or a basis folder, but holds {sorted(others)[0]}. Use another --out."
             )
-        return prepared
+        return prepared, True
     old = read_manifest(out, "basis")
+    if not any(out.glob("block-*")):
+        return prepared, True
     told = {**old, "rows.npy": old.get("sha256", {}).get("rows.npy")}
     wanted = {**prepared.manifest, "rows.npy": sums["rows.npy"]}
     for key in ("version", "graph", *wanted):
@@ -56,7 +61,7 @@ def agree(out: Path, prepared: Prepared, sums: dict[str, str]) -> Prepared:
             f"{out} was begun with blocks of {width} columns, but this limit has room for {prepared.job.plan.width}. "
             f"Use as much --memory as then, or another --out."
         )
-    return replace(prepared, manifest={**prepared.manifest, "blocks": old["blocks"]})
+    return replace(prepared, manifest={**prepared.manifest, "blocks": old["blocks"]}), False
 
 
 def _refuse(out: Path, what: str, old: Any, new: Any) -> None:

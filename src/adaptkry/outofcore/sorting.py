@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry.outofcore.arrays import checksum, header, save
+from adaptkry.outofcore.arrays import as_bytes, checksum, header, save
 
+MOST = 256  # buckets, each an open file or two
 BUCKET = 2**22  # entries sorted at once: 32 MiB of keys, and some times that on the way
 
 
 def even_starts(counts: np.ndarray, bucket: int = BUCKET) -> np.ndarray:
     """First rows of buckets that hold about as many entries each, given at most how many each row has."""
     before = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    wanted = np.arange(0, before[-1], bucket)
+    wanted = np.arange(0, before[-1], max(bucket, -(-int(before[-1]) // MOST)))
     return np.unique(np.searchsorted(before, wanted, "right") - 1) if len(wanted) else np.zeros(1, dtype=np.int64)
 
 
@@ -33,19 +34,19 @@ class Buckets:
         self.nodes, self.starts, self.is_weighted = nodes, starts, is_weighted
         names = ("keys", "weights") if is_weighted else ("keys",)
         self.paths = [[place / f"{name}-{i}.raw" for name in names] for i in range(len(starts))]
-        self.files = [[path.open("wb", buffering=0) for path in paths] for paths in self.paths]
+        self.files = [[path.open("wb") for path in paths] for paths in self.paths]
 
     def add(self, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray | None = None) -> None:
         """Take some entries; one number holds row and column, so that one sort orders by both."""
         bucket = (np.searchsorted(self.starts, rows, "right") - 1).astype(np.uint16)
         order = np.argsort(bucket, kind="stable")  # of 16 bits: a radix sort
         ends = np.cumsum(np.bincount(bucket, minlength=len(self.starts)))
-        parts = [(rows.astype(np.int64) * self.nodes + columns)[order]]
+        parts: list[np.ndarray] = [(rows.astype(np.int64) * self.nodes + columns)[order]]
         if weights is not None:
             parts.append(weights.astype(np.float64)[order])
         for files, first, last in zip(self.files, np.concatenate([[0], ends[:-1]]), ends, strict=True):
             for file, part in zip(files, parts, strict=True):
-                file.write(memoryview(part[first:last]).cast("B") if last > first else b"")
+                file.write(as_bytes(part[first:last]))
 
     def sorted(self) -> Iterator[tuple[int, int, np.ndarray, np.ndarray | None]]:
         """First and last row, keys and weights of each bucket, in order and without repeats."""
@@ -115,7 +116,7 @@ def growing(path: Path, dtype):
         def add(part: np.ndarray) -> None:
             nonlocal count
             count += len(part)
-            file.write(memoryview(part).cast("B") if len(part) else b"")
+            file.write(as_bytes(part))
 
         yield add
         file.seek(0)

@@ -42,7 +42,7 @@ def _make(folder: GraphFolder, direction: str, target: Path, mark: str) -> Graph
 def _arriving(folder: GraphFolder) -> np.ndarray:
     counts = np.zeros(folder.nodes, dtype=np.int64)
     for _, part in folder.stored("indices").pieces():
-        counts += np.bincount(part, minlength=folder.nodes)
+        np.add.at(counts, part, 1)
     return counts
 
 

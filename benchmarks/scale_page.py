@@ -1,0 +1,111 @@
+"""Write the tables and the picture of docs/scale.md from the rows in results/outofcore.jsonl: figures are never typed.
+
+python -m benchmarks.scale_page [--rows results/outofcore.jsonl] [--page docs/scale.md]
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+from adaptkry import results
+from adaptkry.outofcore.plan import show_bytes
+from benchmarks.readme import newest
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+NAMES = {"entries": "entries m", "degree": "hops K", "features": "features d", "taus": "taus"}
+
+
+def basis(rows: list[dict]) -> list[str]:
+    """Markdown, one line a size: the command against the same products in memory."""
+    lines = ["| graph | stored | limit | peak memory | basis on disk | command | in memory | ratio | commit |"]
+    lines += ["|---" * 9 + "|"]
+    for row in newest([{**row, "key": str(row["config"])} for row in rows], "key"):
+        c, times = row["config"], row["seconds"]
+        name = f"{c['nodes']:,} nodes, {c['entries']:,} entries, d = {c['features']}, K = {c['degree']}"
+        stored = f"{c['rows']} ({c['stored_rows']:,} rows, {c['dtype']}), {c['blocks']} blocks"
+        sizes = [show_bytes(size) for size in (c["memory"], row["peak_bytes"], row["basis_bytes"])]
+        spent = [f"{times[key]:.1f} s" for key in ("command", "in_memory")]
+        cells = [name, stored, *sizes, *spent, f"{row['ratio']:.2f}", row["commit"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def slopes(rows: list[dict]) -> list[str]:
+    """Markdown, one line a quantity: the slope on a log-log plot, and how far the times are from a straight line."""
+    lines = ["| against | from | to | seconds | slope (log-log) | furthest from a line | commit |", "|---" * 7 + "|"]
+    for name, (x, y, commit) in curves(rows).items():
+        ends = f"{x[0]:,.0f} | {x[-1]:,.0f} | {y[0]:.2f} .. {y[-1]:.2f}"
+        lines.append(f"| {NAMES[name]} | {ends} | {slope(x, y):.2f} | {100 * off_line(x, y):.0f} % | {commit} |")
+    return [*lines, "", "![seconds against entries, hops, features and taus, both axes logarithmic](scale-slopes.svg)"]
+
+
+def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
+    """Values and seconds of each varied quantity, newest rows."""
+    found = {}
+    for name in NAMES:
+        own = sorted(
+            (row for row in newest(rows, "varied", "value") if row["varied"] == name), key=lambda r: r["value"]
+        )
+        if len(own) > 1:
+            x, y = (np.array([row[key] for row in own], dtype=float) for key in ("value", "seconds"))
+            found[name] = (x, y, own[-1]["commit"])
+    return found
+
+
+def slope(x: np.ndarray, y: np.ndarray) -> float:
+    """Of log y against log x."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def off_line(x: np.ndarray, y: np.ndarray) -> float:
+    """The largest relative distance from the line a + b x that fits best, relative errors counted alike.
+
+    >>> round(off_line(np.array([1.0, 2.0, 4.0]), np.array([3.0, 5.0, 9.0])), 12)
+    0.0
+    """
+    a, b = np.linalg.lstsq(np.stack([1 / y, x / y], 1), np.ones(len(x)), rcond=None)[0]
+    return float(np.abs((a + b * x) / y - 1).max())
+
+
+def draw(rows: list[dict], path: Path) -> None:
+    """All curves on one log-log plot, each against its smallest value."""
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for name, (x, y, _) in curves(rows).items():
+        axes.loglog(x / x[0], y, marker="o", label=f"{NAMES[name]}, slope {slope(x, y):.2f}")
+    axes.set(xlabel="times the smallest", ylabel="seconds", xticks=[1, 2, 4, 8], xticklabels=["1", "2", "4", "8"])
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+
+
+def replace(text: str, mark: str, lines: list[str]) -> str:
+    """Put lines between `<!-- rows: MARK -->` and `<!-- rows: end -->`."""
+    begin, end = f"<!-- rows: {mark} (written by `python -m benchmarks.scale_page`) -->\n", "<!-- rows: end -->"
+    head, rest = text.split(begin)
+    return head + begin + "\n".join(lines) + "\n" + end + rest.split(end, 1)[1]
+
+
+def main() -> None:
+    """Write what there are rows for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="results/outofcore.jsonl")
+    parser.add_argument("--page", default="docs/scale.md")
+    asked = parser.parse_args()
+    rows, page = results.read(asked.rows), Path(asked.page)
+    text = page.read_text(encoding="utf-8")
+    for mark, write in (("outofcore_basis", basis), ("outofcore_slope", slopes)):
+        own = [row for row in rows if row["benchmark"] == mark]
+        text = replace(text, mark, write(own)) if own else text
+    page.write_text(text, encoding="utf-8")
+    measured = [row for row in rows if row["benchmark"] == "outofcore_slope"]
+    if measured:
+        draw(measured, page.with_name("scale-slopes.svg"))
+
+
+if __name__ == "__main__":
+    main()
