@@ -1,5 +1,6 @@
 """Runs of rows of a basis folder, read into buffers that are used again, the next run while the last one is used."""
 
+import math
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -57,8 +58,8 @@ class Reader:
 
     def read(self, start: int, stop: int, target: Tensor) -> Tensor:
         """Fill [T, at least stop - start, d] with these stored rows, and return the part that was filled."""
-        rows = stop - start
-        filled = target[:, :rows]
+        shape = (len(self.wanted), stop - start, self.folder.features)
+        filled = target.view(-1)[: math.prod(shape)].view(shape)  # one run of memory: copies to a GPU need that
         # NumPy and not torch: this runs in a thread beside the training, and torch would start threads of its own.
         table = (filled.view(torch.uint16) if self.dtype == torch.bfloat16 else filled).numpy()
         for first, last, block in self.blocks:
