@@ -47,11 +47,11 @@ def write_basis(path: Path, rows: int, degree: int, features: int, width: int, c
                 for start in range(0, rows, PIECE):
                     some = labels[start : start + PIECE]
                     file.write(random.standard_normal((len(some), last - first), dtype=np.float32) + centres[some])
-        sums[f"{block_name(first, last)}.npy"] = file.sha256
+        sums[f"{block_name(first, last)}.npy"] = file.checksum
         blocks.append((first, last))
     about = {"kind": "basis", "format": FORMAT, "name": "random", "metric": "accuracy", "classes": classes}
     shape = {"nodes": rows, "rows": rows, "features": features, "degree": degree, "dtype": "float32", "blocks": blocks}
-    write_manifest(path, about | shape | {"which": "all", "taus": [1.0], "directions": ["both"], "sha256": sums})
+    write_manifest(path, about | shape | {"which": "all", "taus": [1.0], "directions": ["both"], "xxh128": sums})
     return BasisFolder.open(path)
 
 

@@ -349,6 +349,34 @@ def test_a_plan_stays_within_its_limit(gib, rows):
     assert (made.held is None) == (gib >= 2.5)
 
 
+def test_where_all_rows_are_stored_a_whole_hop_can_wait_to_be_written():
+    some, everything = (
+        plan.make_plan(plan.Size(10**7, 10**8, 10**4, 64, rows, False, False), 4 * 2**30) for rows in (10**5, 10**7)
+    )
+    assert (some.width, everything.width) == (32, 16)  # a panel's room goes to what waits
+    assert everything.buffers * plan.CHUNK >= 4 * 16 * 10**7
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["direct", "cached"])
+def test_a_stream_of_odd_pieces_is_the_array_with_its_checksum(tmp_path, monkeypatch, is_refused):
+    real = os.open
+
+    def refusing(path, flags, mode=0o777, **options):
+        if flags & getattr(os, "O_DIRECT", 0):  # as file systems without it answer
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(path, flags, mode, **options)
+
+    if is_refused:
+        monkeypatch.setattr(os, "open", refusing)
+    wanted = np.random.default_rng(0).integers(0, 256, 2 * arrays.STAGE + 777, dtype=np.uint8)
+    path = tmp_path / "whole.npy"
+    with arrays.streaming(path, wanted.shape, wanted.dtype) as stream:
+        for piece in np.split(wanted, [0, 1, 4096, arrays.STAGE + 5, arrays.STAGE + 6]):
+            stream.write(piece)
+    np.testing.assert_array_equal(np.load(path), wanted)
+    assert stream.checksum == arrays.checksum(path) == arrays.digest(wanted)
+
+
 @pytest.mark.parametrize("text", ["4 apples", "", "GiB", "1.2.3GB", "."])
 def test_sizes_that_are_none_are_refused(text):
     with pytest.raises(ValueError, match="a size such as 4GiB"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from adaptkry import fitting, memory, storage, tuning
 from adaptkry.graph import Graph
@@ -86,7 +86,7 @@ def interval(numbers: np.ndarray) -> float:
     """Half the width of the 95 % interval of their mean; 0 for a single one."""
     if len(numbers) < 2:
         return 0.0
-    return float(stats.t.ppf(0.975, len(numbers) - 1) * numbers.std(ddof=1) / np.sqrt(len(numbers)))
+    return float(special.stdtrit(len(numbers) - 1, 0.975) * numbers.std(ddof=1) / np.sqrt(len(numbers)))
 
 
 def ranked(entries: list[dict]) -> None:

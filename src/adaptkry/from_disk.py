@@ -136,7 +136,7 @@ def stream_of(
 def data_of(folder: BasisFolder, split: Split) -> str:
     """What a checkpoint belongs to: the folder's checksums, and the splits."""
     return fitting.digest_of([split.train, split.validation, split.test]) + "".join(
-        sorted(folder.manifest["sha256"].values())
+        sorted(folder.manifest["xxh128"].values())
     )
 
 

@@ -54,7 +54,7 @@ def finished(job: Job, start: int, stop: int) -> str | None:
     """The checksum of a block that is there and undamaged."""
     block = Path(job.out) / block_name(start, stop)
     try:
-        told = json.loads(block.with_suffix(".json").read_text())["sha256"]
+        told = json.loads(block.with_suffix(".json").read_text())["xxh128"]
         return told if checksum(block.with_suffix(".npy")) == told else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -79,8 +79,8 @@ def _make(job: Job, start: int, stop: int, tick: Callable[[int], object]) -> str
         for hop in hops(job, start, stop):
             writer.store(hop, rows)
             tick(job.rows * width * kind.itemsize)
-    storage.write(block.with_suffix(".json"), json.dumps({"sha256": stream.sha256}) + "\n")
-    return stream.sha256
+    storage.write(block.with_suffix(".json"), json.dumps({"xxh128": stream.checksum}) + "\n")
+    return stream.checksum
 
 
 def hops(job: Job, start: int, stop: int) -> Iterator[Tensor]:
@@ -101,12 +101,17 @@ def hops(job: Job, start: int, stop: int) -> Iterator[Tensor]:
 
 
 def panels_of(nodes: int, width: int) -> list[Tensor]:
-    """Two panels [n, w], in memory that the block before has used: fresh pages cost as much as a product."""
-    size = nodes * width
-    if "panels" not in ROOM or ROOM["panels"].shape[1] < size:
-        ROOM.clear()
-        ROOM["panels"] = kernels.empty(2, size, dtype=torch.float32)
-    return [room[:size].view(nodes, width) for room in ROOM["panels"]]
+    """Two panels [n, w]."""
+    return list(room("panels", 2, nodes, width))
+
+
+def room(name: str, count: int, rows: int, width: int) -> Tensor:
+    """Arrays [count, rows, width] in memory that the block before has used: fresh pages cost as much as a product."""
+    size = count * rows * width
+    if name not in ROOM or len(ROOM[name]) < size:
+        ROOM.pop(name, None)
+        ROOM[name] = kernels.empty(size, dtype=torch.float32)
+    return ROOM[name][:size].view(count, rows, width)
 
 
 def forget() -> None:
@@ -145,8 +150,8 @@ class Background:
         self.stream, self.is_short = stream, job.dtype == "bfloat16"
         self.step = max(1, CHUNK // (4 * width))
         self.free: queue.SimpleQueue[Tensor] = queue.SimpleQueue()
-        for _ in range(max(2, min(job.plan.buffers, -(-job.rows // self.step)))):
-            self.free.put(torch.empty(self.step, width))
+        for buffer in room("waiting", max(2, min(job.plan.buffers, -(-job.rows // self.step))), self.step, width):
+            self.free.put(buffer)
         self.failed: BaseException | None = None
         self.thread = ThreadPoolExecutor(1)
 

@@ -83,7 +83,7 @@ def propagate(
                     forget()
         resuming.clean(out)  # after workers that died
         sums |= {f"{block_name(*block)}.npy": told for block, told in done.items()}
-        folders.write_manifest(out, {**prepared.manifest, "sha256": sums})
+        folders.write_manifest(out, {**prepared.manifest, "xxh128": sums})
     return BasisFolder.open(out)
 
 
@@ -94,7 +94,7 @@ def _begin(out: Path, prepared: Prepared) -> tuple[Prepared, dict[str, str]]:
     sums = {name: digest(array) for name, array in arrays.items()}
     agreed, is_new = resuming.agree(out, prepared, sums)
     if is_new:
-        folders.write_manifest(out, {**agreed.manifest, "sha256": sums})
+        folders.write_manifest(out, {**agreed.manifest, "xxh128": sums})
     for name, array in arrays.items():
         save(out / name, array)
     return replace(agreed, rows=np.empty(0, dtype=np.int64)), sums  # the list of rows makes room for the panels

@@ -85,7 +85,7 @@ class GraphFolder:
         n, entries = folder.nodes, folder.entries
         wanted: dict[str, tuple[int, ...]] = {"indptr": (n + 1,), "indices": (entries,), "labels": (n,)}
         wanted |= {"weights": (entries,), "features": (n, folder.features)}
-        for name in folder.manifest["sha256"]:
+        for name in folder.manifest["xxh128"]:
             found = folder.stored(name).shape
             if found != wanted[name]:
                 raise ValueError(
@@ -102,7 +102,7 @@ class GraphFolder:
 
     def has(self, name: str) -> bool:
         """Whether it has weights, features, labels."""
-        return name in self.manifest["sha256"]
+        return name in self.manifest["xxh128"]
 
     def stored(self, name: str) -> Stored:
         """One of its arrays."""
@@ -111,12 +111,12 @@ class GraphFolder:
     @property
     def fingerprint(self) -> str:
         """One number for all that decides a basis of this graph."""
-        told = {**self.manifest["sha256"], "symmetric": self.is_symmetric}
+        told = {**self.manifest["xxh128"], "symmetric": self.is_symmetric}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def verify(self) -> None:
         """Compare every file with its checksum."""
-        for name, wanted in self.manifest["sha256"].items():
+        for name, wanted in self.manifest["xxh128"].items():
             if checksum(self.path / f"{name}.npy") != wanted:
                 raise ValueError(f"{self.path / name}.npy is not the file that the manifest describes: it is damaged.")
 
@@ -151,7 +151,7 @@ class BasisFolder:
         path = Path(path)
         folder = cls(path, read_manifest(path, "basis"))
         missing = [(a, b) for a, b in folder.blocks if not (path / f"{block_name(a, b)}.npy").is_file()]
-        if missing or len(folder.manifest["sha256"]) < len(folder.blocks) + 2:
+        if missing or len(folder.manifest["xxh128"]) < len(folder.blocks) + 2:
             which = ", ".join(f"{a}..{b - 1}" for a, b in missing) or "none, but their checksums were not collected yet"
             raise ValueError(f"{path} is not finished. Missing columns: {which}. Go on with: {folder.command}")
         for start, stop in folder.blocks:
@@ -215,7 +215,7 @@ class BasisFolder:
 
     def verify(self) -> None:
         """Compare every file with its checksum."""
-        bad = [name for name, wanted in self.manifest["sha256"].items() if checksum(self.path / name) != wanted]
+        bad = [name for name, wanted in self.manifest["xxh128"].items() if checksum(self.path / name) != wanted]
         if bad:
             raise ValueError(f"{self.path} is damaged: {', '.join(bad)}. Mend it with: {self.command}")
 

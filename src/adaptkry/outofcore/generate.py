@@ -67,7 +67,7 @@ def generate(
     unknown = np.random.default_rng([seed, 2]).random(nodes, dtype=np.float32) >= labelled
     sums["labels"] = save(out / "labels.npy", np.where(unknown, -1, labels).astype(np.int64))
     (out / "generated.json").write_text(json.dumps(settings, sort_keys=True) + "\n")
-    return seal(out, symmetric=not directed, name=f"power-law-{nodes}", sha256=sums)
+    return seal(out, symmetric=not directed, name=f"power-law-{nodes}", sums=sums)
 
 
 def _check(settings: dict[str, Any]) -> None:
@@ -171,4 +171,4 @@ def _write_features(out: Path, settings: dict[str, Any], labels: np.ndarray, tic
             noise = np.random.default_rng([seed, 4, chunk]).standard_normal((len(own), d), dtype=np.float32)
             stream.write(noise * np.float32(1 / np.sqrt(d)) + centres[own])
             tick()
-    return stream.sha256
+    return stream.checksum

@@ -70,6 +70,11 @@ class Size:
         """Bytes of a column: a hop and the one before it, as float32."""
         return 8 * self.nodes
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of a column of stored rows that wait to be written."""
+        return 4 * self.rows
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -82,14 +87,21 @@ class Plan:
 
 
 def make_plan(size: Size, memory: int, columns: int | None = None) -> Plan:
-    """The widest blocks that fit, edges in memory if that leaves a fair width."""
+    """The widest blocks that fit, edges in memory and a whole hop waiting to be written if that leaves a fair width.
+
+    Where all rows are stored, writing takes about as long as the products: narrower blocks whose hops wait while the
+    next one is computed are faster than wide ones that take turns with the disk.
+    """
     wanted = min(size.features, columns or kernels.panel_width(size.nodes))
+    fair = min(wanted, kernels.NARROW)
     resident = size.entries * size.entry_bytes
     held = max(min(STREAM, size.entries), size.largest)
     streamed = min(COPIES * held * size.entry_bytes, resident)
-    fitting = (memory - size.fixed - resident) // size.column
-    if fitting >= min(wanted, kernels.NARROW):
-        return _plan(size, memory, min(fitting, wanted), None, resident)
+    for edges, some in ((resident, None), (streamed, held)):
+        room = memory - size.fixed - edges
+        for column in (size.column + size.waiting, size.column):
+            if room // column >= fair:
+                return _plan(size, memory, min(room // column, wanted), some, edges)
     fitting = (memory - size.fixed - streamed) // size.column
     if fitting < 1:
         least = size.fixed + streamed + size.column
@@ -97,7 +109,7 @@ def make_plan(size: Size, memory: int, columns: int | None = None) -> Plan:
             f"one column of {size.nodes:,} nodes with {size.entries:,} entries needs {show_bytes(least)} of memory, "
             f"but the limit is {show_bytes(memory)}. Use --memory {-(-least // 2**20)}MiB or more."
         )
-    return _plan(size, memory, min(fitting, wanted), held, streamed)
+    return _plan(size, memory, fitting, held, streamed)
 
 
 def _plan(size: Size, memory: int, width: int, held: int | None, edges: int) -> Plan:

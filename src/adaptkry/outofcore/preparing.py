@@ -127,8 +127,8 @@ def with_features(source: GraphFolder, features: Path | str | None, work: Path) 
             f"{features} must be float32 or float64 of shape [{source.nodes}, d], one row a node, but {found.dtype} "
             f"{list(found.shape)} came."
         )
-    sums = {**source.manifest["sha256"], "features": checksum(path)}
-    return found, replace(source, manifest={**source.manifest, "sha256": sums})
+    sums = {**source.manifest["xxh128"], "features": checksum(path)}
+    return found, replace(source, manifest={**source.manifest, "xxh128": sums})
 
 
 def _turned(source: GraphFolder, direction: str, work: Path, say: Callable[[str], object]) -> GraphFolder:

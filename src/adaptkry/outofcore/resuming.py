@@ -50,7 +50,7 @@ def agree(out: Path, prepared: Prepared, sums: dict[str, str]) -> tuple[Prepared
     old = read_manifest(out, "basis")
     if not any(out.glob("block-*")):
         return prepared, True
-    told = {**old, "rows.npy": old.get("sha256", {}).get("rows.npy")}
+    told = {**old, "rows.npy": old.get("xxh128", {}).get("rows.npy")}
     wanted = {**prepared.manifest, "rows.npy": sums["rows.npy"]}
     for key in ("version", "graph", *wanted):
         if key != "blocks" and told.get(key) != wanted[key]:

@@ -39,11 +39,11 @@ def _write_features(features, path: Path) -> str:
     with streaming(path, features.shape, features.dtype) as stream:
         for start in range(0, features.shape[0], step):
             stream.write(features[start : start + step].toarray())
-    return stream.sha256
+    return stream.checksum
 
 
 def seal(
-    path: Path | str, *, symmetric: bool, name: str | None = None, metric: str = "accuracy", sha256=None
+    path: Path | str, *, symmetric: bool, name: str | None = None, metric: str = "accuracy", sums=None
 ) -> GraphFolder:
     """Write the manifest of a folder whose .npy files lie there already.
 
@@ -52,12 +52,12 @@ def seal(
         symmetric: whether every entry stands there both ways; without it, direction "both" makes another folder.
         name: what to call the graph; by default the folder's name.
         metric: "accuracy" or "roc_auc".
-        sha256: checksums by file name that are known already.
+        sums: checksums by file name that are known already.
     """
     path = Path(path)
     if (path / "features.parquet").is_file() and not (path / "features.npy").is_file():
         from_parquet(path / "features.parquet", path / "features.npy")
-    sums = dict(sha256 or {})
+    sums = dict(sums or {})
     for file, is_needed in FILES.items():
         if file not in sums and (is_needed or (path / f"{file}.npy").is_file()):
             sums[file] = checksum(Stored.open(path / f"{file}.npy").path)
@@ -76,7 +76,7 @@ def _finish(path: Path, sums: dict[str, str], **told: Any) -> GraphFolder:
         "features": 0 if features is None else features.shape[1],
         "dtype": None if features is None else str(features.dtype),
         "classes": highest + 1,
-        "sha256": sums,
+        "xxh128": sums,
         **told,
     }
     check(arrays)
@@ -115,7 +115,7 @@ def from_parquet(source: Path, target: Path) -> str:
         for batch in file.iter_batches(max(1, PIECE // (8 * len(kinds)))):
             columns = [_numbers(source, name, column) for name, column in zip(batch.schema.names, batch, strict=True)]
             stream.write(np.stack(columns, 1).astype(dtype))
-    return stream.sha256
+    return stream.checksum
 
 
 def _numbers(source: Path, name: str, column) -> np.ndarray:

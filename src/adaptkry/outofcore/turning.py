@@ -36,7 +36,7 @@ def _make(folder: GraphFolder, direction: str, target: Path, mark: str) -> Graph
             if is_both:
                 sorter.add(sources, targets, weights)
         sums = sorter.write(target)
-    return seal(target, symmetric=is_both, name=mark, sha256=sums)
+    return seal(target, symmetric=is_both, name=mark, sums=sums)
 
 
 def _arriving(folder: GraphFolder) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Beyond the paper: what the split scheme does to figures and ranking."""
 
-from scipy import stats
-
 from adaptkry.recipes import recipe
 from adaptkry.reproduction.cells import Cells
 from adaptkry.reproduction.core import How, Job, training
@@ -24,6 +22,8 @@ def jobs(item: dict, how: How) -> list[Job]:
 
 def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
     """A table a graph, and how far two schemes agree in ranking."""
+    from scipy import stats  # half a second to import
+
     tables, notes = [], []
     methods = [m for m in item["ours"]["methods"] if any(row == m for row, _ in cells)]
     for graph in item["graphs"]:

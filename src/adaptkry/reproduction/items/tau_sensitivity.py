@@ -1,7 +1,5 @@
 """Accuracy against tau, on to 1.9."""
 
-from scipy import stats
-
 from adaptkry import experiments
 from adaptkry.recipes import recipe
 from adaptkry.reproduction.cells import Cells
@@ -63,6 +61,8 @@ def drawn(cells: Cells, item: dict) -> dict:
 
 def claims(cells: Cells, item: dict) -> list[str]:
     """The paper's two claims, with the rule by which each is judged."""
+    from scipy import stats  # half a second to import
+
     said = []
     taus, own = along(cells, "cora", END)
     if own:
