@@ -1,7 +1,7 @@
 """What does a basis cost from disk to disk, against the same products in memory? And how does its time grow?
 
     python -m benchmarks.outofcore basis  [--nodes 1e7 --entries 1e8 --features 64 --degree 10 --rows labelled|all]
-    python -m benchmarks.outofcore slopes [--nodes 1e6 --entries 1e7 --features 16 --degree 4]
+    python -m benchmarks.outofcore slopes [--nodes 1e6 --entries 1e7 --features 32 --degree 8]
 
 `basis` makes the graph once (in --work), then runs the command in a process of its own and watches the most memory it
 holds (VmHWM), start of Python and all; then the same products block by block with edges and features in memory and
@@ -51,9 +51,8 @@ def held(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def graph_of(asked, entries: int | None = None, features: int | None = None) -> GraphFolder:
-    """The benchmark's graph, made once."""
-    n, m, d = asked.nodes, entries or asked.entries, features or asked.features
+def graph_of(asked, n: int, m: int, d: int) -> GraphFolder:
+    """A graph of n nodes, m entries and d features, made once."""
     path = Path(asked.work) / f"graph-{n}-{m}-{d}"
     return generate(path, nodes=n, entries=m, features=d, labelled=LABELLED)
 
@@ -90,7 +89,7 @@ def as_graph(folder: GraphFolder) -> Graph:
 
 def basis(asked) -> dict:
     """One row: the command against the reference, in turns, medians."""
-    folder = graph_of(asked)
+    folder = graph_of(asked, asked.nodes, asked.entries, asked.features)
     out = Path(asked.work) / f"basis-{asked.rows}"
     words = ["propagate", str(folder.path), "--taus", asked.taus, "--degree", str(asked.degree), "--rows", asked.rows]
     words += ["--memory", asked.memory, "--dtype", asked.dtype, "--out", str(out), "--json"]
@@ -140,31 +139,45 @@ def remove(out: Path) -> None:
 
 
 def slopes(asked) -> list[dict]:
-    """Rows of seconds against entries, hops, features and taus, each doubled three times, the others as asked."""
-    start = {"entries": asked.entries, "degree": asked.degree, "features": asked.features, "taus": 1}
-    points = [(name, start | {name: value * 2**i}) for name, value in start.items() for i in range(4)]
-    rows = []
+    """Rows of seconds against entries, hops, features and taus, each doubled three times, the others as asked.
+
+    Nodes double with entries, so that their number a node stays. Rounds go over all points in turn: a slow minute of
+    the machine then hits one round of every point, and medians forget it.
+    """
+    start = {
+        "nodes": asked.nodes, "entries": asked.entries, "degree": asked.degree, "features": asked.features, "taus": 1
+    }  # fmt: skip
+    points = [(name, doubled(start, name, 2**i)) for name in start if name != "nodes" for i in range(4)]
+    spent: list[list[float]] = [[] for _ in points]
     with timing.progress("runs", len(points) * asked.rounds + 1) as tick:
         _once(asked, start, tick)  # does not count: the first call of all is slower
-        for name, point in points:
-            spent = [_once(asked, point, tick) for _ in range(asked.rounds)]
-            rows.append(
-                {
-                    "benchmark": "outofcore_slope",
-                    "varied": name,
-                    "value": point[name],
-                    "config": {**point, "nodes": asked.nodes, "rows": "labelled", "rounds": asked.rounds},
-                    "seed": 0,
-                    "seconds": float(np.median(spent)),
-                    **results.provenance(),
-                }
-            )
-    return rows
+        for _ in range(asked.rounds):
+            for times, (_, point) in zip(spent, points, strict=True):
+                times.append(_once(asked, point, tick))
+    return [
+        {
+            "benchmark": "outofcore_slope",
+            "varied": name,
+            "value": point[name],
+            "config": {**point, "rows": "labelled", "rounds": asked.rounds},
+            "seed": 0,
+            "seconds": float(np.median(times)),
+            "rounds": times,
+            **results.provenance(),
+        }
+        for times, (name, point) in zip(spent, points, strict=True)
+    ]
+
+
+def doubled(start: dict, name: str, by: int) -> dict:
+    """The point where one quantity is so many times as large."""
+    point = start | {name: by * start[name]}
+    return point | {"nodes": by * start["nodes"]} if name == "entries" else point
 
 
 def _once(asked, point: dict, tick) -> float:
     """A whole call, without the start of Python."""
-    folder, out = graph_of(asked, point["entries"], point["features"]), Path(asked.work) / "slope"
+    folder, out = graph_of(asked, point["nodes"], point["entries"], point["features"]), Path(asked.work) / "slope"
     remove(out)
     taus = np.linspace(0.5, 1.2, point["taus"]).tolist()
     options = {"taus": taus, "degree": point["degree"], "rows": "labelled", "memory": asked.memory, "columns": 16}
@@ -193,7 +206,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="leave the basis there")
     parser.add_argument("--out", default="results/outofcore.jsonl")
     asked = parser.parse_args()
-    sizes = {"basis": (10**7, 10**8, 64, 10), "slopes": (10**6, 10**7, 16, 4)}.get(asked.what, (0, 0, 0, 0))
+    sizes = {"basis": (10**7, 10**8, 64, 10), "slopes": (10**6, 10**7, 32, 8)}.get(asked.what, (0, 0, 0, 0))
     for name, size in zip(("nodes", "entries", "features", "degree"), sizes, strict=True):
         setattr(asked, name, size if getattr(asked, name) is None else getattr(asked, name))
     return asked

@@ -23,7 +23,7 @@ def basis(rows: list[dict]) -> list[str]:
     """Markdown, one line a size: the command against the same products in memory."""
     lines = ["| graph | stored | limit | peak memory | basis on disk | command | in memory | ratio | commit |"]
     lines += ["|---" * 9 + "|"]
-    for row in newest([{**row, "key": str(row["config"])} for row in rows], "key"):
+    for row in newest([{**row, "key": str(row["config"] | {"blocks": 0})} for row in rows], "key"):
         c, times = row["config"], row["seconds"]
         name = f"{c['nodes']:,} nodes, {c['entries']:,} entries, d = {c['features']}, K = {c['degree']}"
         stored = f"{c['rows']} ({c['stored_rows']:,} rows, {c['dtype']}), {c['blocks']} blocks"
@@ -31,6 +31,19 @@ def basis(rows: list[dict]) -> list[str]:
         spent = [f"{times[key]:.1f} s" for key in ("command", "in_memory")]
         cells = [name, stored, *sizes, *spent, f"{row['ratio']:.2f}", row["commit"]]
         lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def training(rows: list[dict]) -> list[str]:
+    """Markdown, one line a size: epochs from disk against epochs in memory, and what either holds."""
+    head = ["rows", "basis", "splits", "epoch in memory", "epoch from disk", "rate", "peak, in memory"]
+    lines = [f"| {' | '.join([*head, 'peak, from disk', 'peak, bare', 'commit'])} |"]
+    lines += ["|---" * 10 + "|"]
+    for row in newest([{**row, "key": str(row["config"])} for row in rows], "key"):
+        spent, peak = row["seconds"], [show_bytes(row["peak_bytes"][key]) for key in ("memory", "disk", "bare")]
+        head = [f"{row['config']['rows']:,}", show_bytes(row["basis_bytes"]), f"{row['config']['splits']}"]
+        middle = [f"{spent['memory']:.2f} s", f"{spent['disk']:.2f} s", f"{100 * row['disk_over_memory']:.0f} %"]
+        lines.append(f"| {' | '.join([*head, *middle, *peak, row['commit']])} |")
     return lines
 
 
@@ -44,12 +57,12 @@ def slopes(rows: list[dict]) -> list[str]:
 
 
 def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
-    """Values and seconds of each varied quantity, newest rows."""
+    """Values and seconds of each varied quantity, of the last commit that has rows of it."""
     found = {}
     for name in NAMES:
-        own = sorted(
-            (row for row in newest(rows, "varied", "value") if row["varied"] == name), key=lambda r: r["value"]
-        )
+        here = [row for row in rows if row["varied"] == name]
+        own = newest([row for row in here if row["commit"] == here[-1]["commit"]], "value")
+        own.sort(key=lambda row: row["value"])
         if len(own) > 1:
             x, y = (np.array([row[key] for row in own], dtype=float) for key in ("value", "seconds"))
             found[name] = (x, y, own[-1]["commit"])
@@ -98,7 +111,7 @@ def main() -> None:
     asked = parser.parse_args()
     rows, page = results.read(asked.rows), Path(asked.page)
     text = page.read_text(encoding="utf-8")
-    for mark, write in (("outofcore_basis", basis), ("outofcore_slope", slopes)):
+    for mark, write in (("outofcore_basis", basis), ("outofcore_slope", slopes), ("disk_training", training)):
         own = [row for row in rows if row["benchmark"] == mark]
         text = replace(text, mark, write(own)) if own else text
     page.write_text(text, encoding="utf-8")

@@ -18,7 +18,7 @@ from adaptkry.datasets.synthetic import csbm
 from adaptkry.filters import STARTS
 from adaptkry.graph import Graph
 from adaptkry.method_bases import METHOD_BASES, gaussian, optbasis, unifilter
-from adaptkry.methods import METHODS, PUBLISHED, TRIED
+from adaptkry.methods import METHODS, PUBLISHED, SOURCES, TRIED
 from adaptkry.operators import Diagonal, Propagation
 from adaptkry.recipes import Recipe, inputs_of, recipe
 from adaptkry.stages import Layout, coefficients
@@ -325,6 +325,10 @@ def test_every_method_learns_the_built_in_graph_saves_and_predicts(method, tmp_p
     assert np.mean([row["test"] for row in run.rows]) > 0.8
     back = runs.load_run(run.save(tmp_path))
     assert torch.equal(back.probabilities(graph), run.probabilities(graph))
+
+
+def test_every_method_says_where_it_was_taken_from():
+    assert set(SOURCES) == set(METHODS)
 
 
 def test_every_published_and_tried_setting_makes_a_recipe():

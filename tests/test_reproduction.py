@@ -13,7 +13,7 @@ from adaptkry import datasets, reproduction, results
 from adaptkry.cli import app
 from adaptkry.datasets import raw
 from adaptkry.reproduction import PAPER, How, cells, core, documents, grids
-from adaptkry.reproduction.items import angles, learned_filters, orthogonality, tau_sensitivity
+from adaptkry.reproduction.items import angles, learned_filters, orthogonality, table_2, tau_sensitivity
 
 QUICK = How(quick=True, device="cpu")
 PAPER_TEXT = Path(__file__).parents[2] / "shared" / "paper" / "adaptkry.tex"
@@ -87,6 +87,16 @@ def test_a_cell_below_without_a_reason_says_so_and_phrases_are_spelled_out():
 
 
 # --- documents ---
+
+
+def test_a_cell_that_holds_by_its_interval_alone_is_named_with_its_reason():
+    wide = {("a", "g"): cells.Cell(tuple(row(test=score) for score in (0.70, 0.84)))}
+    item = {"margin": 1.0, "reasons": {"a/g": "WHY"}}
+    said = grids.reasons(wide, {("a", "g"): 80.0}, item, {"WHY": "few splits."})
+    assert said[0].startswith("1 of 1 printed values hold")
+    assert said[1:] == ["a, g (within our interval only): few splits."]
+    assert table_2.reached(wide, {("a", "g"): 80.0}, item)[0].startswith("0 of 1 cells of the baselines")
+    assert table_2.reached(wide, {("a", "g"): 78.0}, item)[0].startswith("1 of 1 cells of the baselines")
 
 
 @pytest.mark.usefixtures("_no_data")

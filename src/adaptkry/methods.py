@@ -1,7 +1,7 @@
 """The table of methods: what each is made of, and the settings published for each graph. Data, no code.
 
 Stages are explained in `stages/`, fields in `recipes.Recipe`. `docs/add-a-method.md` adds one as an example.
-Sources of the settings: each method's own public program, as far as it has any for these splits; where there are
+Settings come from each method's own public program (`SOURCES`), as far as it has any for these splits; where there are
 none, `TRIED` lists what is tried, and validation nodes choose.
 """
 
@@ -198,6 +198,34 @@ PUBLISHED: dict[str, dict[str, Settings]] = {
     },
 }  # fmt: skip
 PUBLISHED["orthkry"] = PUBLISHED["adaptkry"]
+
+# Public programs, at the commit that was read, that the methods and their settings were taken from.
+BERNNET = "ivam-he/BernNet 79ef2ba"
+FAROPTBASIS = "yuziGuo/FarOptBasis 1e3fdac"
+SOURCES: dict[str, str] = {
+    "adaptkry": "kkhuang81/AdaptKry fc71279, and the paper's own table",
+    "orthkry": "the paper; no program was published",
+    "mlp": "AdaptKry's with no hop",
+    "lowpass": "ours: a fixed filter in SGC's manner",
+    "gcn": f"{BERNNET}; ranges of jianhao2016/GPRGNN 4e0a7ee",
+    "sgc": "Tiiiger/SGC 2c7a272",
+    "sign": "PyG 1.6.3, examples/sign",
+    "chebnet": f"{BERNNET}; ranges of jianhao2016/GPRGNN 4e0a7ee",
+    "gprgnn": "jianhao2016/GPRGNN 4e0a7ee",
+    "bernnet": BERNNET,
+    "jacobiconv": "GraphPKU/JacobiConv 5e9e671, with its sign",
+    "evennet": "Leirunlin/EvenNet 8b0477c",
+    "chebnetii": "ivam-he/ChebNetII ded6c18",
+    "optbasis": FAROPTBASIS,
+    "favardgnn": FAROPTBASIS,
+    "appnp": f"{BERNNET}; ranges of jianhao2016/GPRGNN 4e0a7ee",
+    "gnn-lf": "zhumeiqiBUPT/GNN-LF-HF cbc723a",
+    "gnn-hf": "zhumeiqiBUPT/GNN-LF-HF cbc723a",
+    "arma": f"{FAROPTBASIS}; PyG's example",
+    "g2cn": "homles11/G2CN beb75eb; its settings were chosen on test nodes",
+    "unifilter": "the paper of UniFilter; the basis alone",
+    "asgc": "schariya/adaptive-simple-convolution 8e065b1",
+}
 
 # Where nothing was published for these splits: what is tried, the choice being made on validation nodes.
 RATES: dict[str, tuple] = dict(mlp_lr=(0.002, 0.01, 0.05), mlp_decay=(0.0, 5e-4))

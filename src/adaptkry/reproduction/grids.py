@@ -50,6 +50,11 @@ def verdict(own: Cell, printed: Any, item: dict) -> str:
     return own.verdict(printed, item["margin"])
 
 
+def reaches(own: Cell, printed: Any, item: dict) -> bool:
+    """Whether ours is at most the margin below what is printed, whatever our interval; words have none."""
+    return "text" in own.rows[0] or own.mean >= printed - item["margin"]
+
+
 def reasons(cells: Cells, known: Published, item: dict, phrases: dict[str, str]) -> list[str]:
     """How many printed values hold, and every reason with the values that it is given for."""
     held = {key: verdict(cells[key], value, item) for key, value in known.items() if measured(cells, key)}
@@ -57,8 +62,10 @@ def reasons(cells: Cells, known: Published, item: dict, phrases: dict[str, str])
     given: dict[str, list[str]] = {}
     for (row, column), word in held.items():
         reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if word == "below" else None)
-        if word == "below" or (reason and word == "above"):
-            given.setdefault(spelled(reason, phrases), []).append(f"{row}, {column} ({word})")
+        is_short = word == "holds" and not reaches(cells[row, column], known[row, column], item)
+        if word == "below" or (reason and (word == "above" or is_short)):
+            said = "within our interval only" if is_short else word
+            given.setdefault(spelled(reason, phrases), []).append(f"{row}, {column} ({said})")
     return [
         f"{counts['holds']} of {len(held)} printed values hold, {counts['above']} are above and {counts['below']} "
         f"below; {len(known) - len(held)} were not run.",
