@@ -1,7 +1,7 @@
 """What does a basis cost from disk to disk, against the same products in memory? And how does its time grow?
 
     python -m benchmarks.outofcore basis  [--nodes 1e7 --entries 1e8 --features 64 --degree 10 --rows labelled|all]
-    python -m benchmarks.outofcore slopes [--nodes 1e6 --entries 1e7 --features 32 --degree 8]
+    python -m benchmarks.outofcore slopes [--nodes 2.5e5 --entries 1e7 --features 32 --degree 8]
 
 `basis` makes the graph once (in --work), then runs the command in a process of its own and watches the most memory it
 holds (VmHWM), start of Python and all; then the same products block by block with edges and features in memory and
@@ -139,15 +139,19 @@ def remove(out: Path) -> None:
 
 
 def slopes(asked) -> list[dict]:
-    """Rows of seconds against entries, hops, features and taus, each doubled three times, the others as asked.
+    """Rows of seconds against entries, hops, features, taus and size, each doubled three times, the others as asked.
 
-    Nodes double with entries, so that their number a node stays. Rounds go over all points in turn: a slow minute of
-    the machine then hits one round of every point, and medians forget it.
+    Size is nodes and entries together. Rounds go over all points in turn: a slow minute of the machine then hits one
+    round of every point, and medians forget it.
     """
     start = {
-        "nodes": asked.nodes, "entries": asked.entries, "degree": asked.degree, "features": asked.features, "taus": 1
+        "entries": asked.entries, "degree": asked.degree, "features": asked.features, "taus": 1, "nodes": asked.nodes
     }  # fmt: skip
-    points = [(name, doubled(start, name, 2**i)) for name in start if name != "nodes" for i in range(4)]
+    together = {"size": ("nodes", "entries")}
+    points = [
+        (name, start | {each: 2**i * start[each] for each in together.get(name, (name,))})
+        for name in ("entries", "degree", "features", "taus", "size") for i in range(4)
+    ]  # fmt: skip
     spent: list[list[float]] = [[] for _ in points]
     with timing.progress("runs", len(points) * asked.rounds + 1) as tick:
         _once(asked, start, tick)  # does not count: the first call of all is slower
@@ -158,7 +162,7 @@ def slopes(asked) -> list[dict]:
         {
             "benchmark": "outofcore_slope",
             "varied": name,
-            "value": point[name],
+            "value": point.get(name, point["entries"]),
             "config": {**point, "rows": "labelled", "rounds": asked.rounds},
             "seed": 0,
             "seconds": float(np.median(times)),
@@ -167,12 +171,6 @@ def slopes(asked) -> list[dict]:
         }
         for times, (name, point) in zip(spent, points, strict=True)
     ]
-
-
-def doubled(start: dict, name: str, by: int) -> dict:
-    """The point where one quantity is so many times as large."""
-    point = start | {name: by * start[name]}
-    return point | {"nodes": by * start["nodes"]} if name == "entries" else point
 
 
 def _once(asked, point: dict, tick) -> float:
@@ -206,7 +204,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="leave the basis there")
     parser.add_argument("--out", default="results/outofcore.jsonl")
     asked = parser.parse_args()
-    sizes = {"basis": (10**7, 10**8, 64, 10), "slopes": (10**6, 10**7, 32, 8)}.get(asked.what, (0, 0, 0, 0))
+    sizes = {"basis": (10**7, 10**8, 64, 10), "slopes": (250_000, 10**7, 32, 8)}.get(asked.what, (0, 0, 0, 0))
     for name, size in zip(("nodes", "entries", "features", "degree"), sizes, strict=True):
         setattr(asked, name, size if getattr(asked, name) is None else getattr(asked, name))
     return asked

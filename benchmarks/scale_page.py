@@ -16,7 +16,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-NAMES = {"entries": "entries m", "degree": "hops K", "features": "features d", "taus": "taus"}
+NAMES = {
+    "entries": "entries m",
+    "degree": "hops K",
+    "features": "features d",
+    "taus": "taus",
+    "size": "n and m together",
+}
 
 
 def basis(rows: list[dict]) -> list[str]:

@@ -88,7 +88,7 @@ def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[
     Split(class_balanced, splits=1, nodes=100, first=60 / 20 / 20)
     """
     labels = _labelled(y, names)
-    parts = [draw_class_balanced(labels, seed) for seed in seeds]
+    parts = (draw_class_balanced(labels, seed) for seed in seeds)
     return _from_ids(parts, labels, "class_balanced", seeds, names)
 
 
@@ -113,7 +113,7 @@ def stratified(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed:
     A class of three or more labelled nodes reaches all three parts.
     """
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
-    parts = [_draw_stratified(labels, cuts, np.random.default_rng(one)) for one in seeds]
+    parts = (_draw_stratified(labels, cuts, np.random.default_rng(one)) for one in seeds)
     return _from_ids(parts, labels, "stratified", seeds, names)
 
 
@@ -139,7 +139,7 @@ def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: in
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
     known = np.flatnonzero(labels >= 0)
     ends = np.rint(cuts * len(known)).astype(int)
-    parts = [np.split(np.random.default_rng(one).permutation(known), ends)[:3] for one in seeds]
+    parts = (np.split(np.random.default_rng(one).permutation(known), ends)[:3] for one in seeds)
     return _from_ids(parts, labels, "uniform", seeds, names)
 
 
@@ -222,10 +222,10 @@ def _seeds(count: int, seed: int) -> tuple[int, ...]:
 
 
 def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], names: Sequence[str] | None) -> Split:
-    """Lists of node ids, one triple a split, into masks."""
-    if not parts:
+    """Lists of node ids, one triple a split, into masks; one split's lists at a time, they take eight times the room."""
+    if not len(seeds):
         raise ValueError(f"{scheme} needs at least one seed, but none came.")
-    masks = torch.zeros(3, len(parts), len(labels), dtype=torch.bool)
+    masks = torch.zeros(3, len(seeds), len(labels), dtype=torch.bool)
     for row, triple in enumerate(parts):
         for mask, ids in zip(masks, triple, strict=True):
             mask[row, torch.from_numpy(ids)] = True
