@@ -222,7 +222,7 @@ def _seeds(count: int, seed: int) -> tuple[int, ...]:
 
 
 def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], names: Sequence[str] | None) -> Split:
-    """Lists of node ids, one triple a split, into masks; one split's lists at a time, they take eight times the room."""
+    """Lists of node ids, one triple a split, into masks, one split after the other: lists take eight times the room."""
     if not len(seeds):
         raise ValueError(f"{scheme} needs at least one seed, but none came.")
     masks = torch.zeros(3, len(seeds), len(labels), dtype=torch.bool)

@@ -7,33 +7,48 @@ from adaptkry.reproduction.core import How, Job, training
 from adaptkry.reproduction.grids import Published, grid, measured, published, reaches, reasons
 
 SEEDS = ("class_balanced", "class_balanced_bernnet")
+PROBES: dict[str, dict] = {
+    "other seeds": {}, "arcs out": {"directions": ("out",)}, "arcs in": {"directions": ("in",)},
+}  # fmt: skip
 
 
 def jobs(item: dict, how: How) -> list[Job]:
-    """Every method on every graph, with its own published seeds and settings where there are any."""
+    """Every method on every graph, with its own published seeds and settings where there are any; then the probes."""
     usual = [one(item, how, method, graph) for graph in item["graphs"] for method in item["paper"]]
-    others = [one(item, how, method, graph, other=True) for method, graph in item["ours"]["other_seeds"]]
-    return usual + ([] if how.quick else others)
+    return usual + ([] if how.quick else [one(item, how, *probe) for probe in item["ours"]["probes"]])
 
 
-def one(item: dict, how: How, method: str, graph: str, other: bool = False) -> Job:
-    """A cell, on the method's own seeds or the other ones; a quick run tries the first settings only."""
-    made = [recipe(method, graph)] if how.quick else tuning.alternatives(method, graph)
-    own = method in item["ours"]["bernnet_seeds"]
-    return training(how, method, f"{graph}, other seeds" if other else graph, graph, made, SEEDS[own != other])
+def one(item: dict, how: How, method: str, graph: str, probe: str | None = None) -> Job:
+    """A cell, or a probe of it; a quick run tries the first settings only."""
+    changes = PROBES[probe] if probe else {}
+    made = [recipe(method, graph)] if how.quick else tuning.alternatives(method, graph, **changes)
+    is_bernnet = (method in item["ours"]["bernnet_seeds"]) != (probe == "other seeds")
+    return training(how, method, f"{graph}, {probe}" if probe else graph, graph, made, SEEDS[is_bernnet])
 
 
 def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """The table, the same cells on other seeds, where settings come from, and why cells lie below."""
+    """The table, the probes, where settings come from, and why cells lie below."""
     known = published(item["paper"], item["graphs"])
     tables = [grid("test accuracy (%)", cells, list(item["paper"]), item["graphs"], item, known)]
-    others = [[f"{m}, {g}", cells[m, g].text(), cells[m, f"{g}, other seeds"].text(), known[m, g]]
-              for m, g in item["ours"]["other_seeds"] if (m, f"{g}, other seeds") in cells]  # fmt: skip
-    if others:
-        names = ["cell", "own seeds", "other seeds", "printed"]
-        tables.append(experiments.table("the same on the splits of the other seeds (%)", names, others))
+    probed = probes(cells, item, known)
+    if probed:
+        names = ["cell", "printed", "ours", *PROBES]
+        tables.append(experiments.table("cells that lie below, measured in other ways (%)", names, probed))
     tables.append(experiments.table("settings", ["method", "taken from", "tried"], settings(item)))
     return {"tables": tables, "notes": [*reached(cells, known, item), *reasons(cells, known, item, phrases)]}
+
+
+def probes(cells: Cells, item: dict, known: Published) -> list[list]:
+    """A line for every cell that was measured in other ways: printed, ours, and those."""
+    lines = []
+    for key, half in item["printed-half"].items():
+        method, graph = key.split("/")
+        others = [cells.get((method, f"{graph}, {probe}")) for probe in PROBES]
+        if any(others) and measured(cells, (method, graph)):
+            shown = [other.text() if other else None for other in others]
+            printed = f"{known[method, graph]:.2f} ± {half:.2f}"
+            lines.append([f"{method}, {graph}", printed, cells[method, graph].text(), *shown])
+    return lines
 
 
 def settings(item: dict) -> list[list[str]]:
