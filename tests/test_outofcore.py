@@ -22,6 +22,7 @@ from adaptkry.outofcore import (
     GraphFolder,
     arrays,
     blocks,
+    columns,
     edges,
     plan,
     propagate,
@@ -78,6 +79,41 @@ def test_basis_on_disk_is_the_one_in_memory_to_the_bit(tmp_path, weighted, direc
     assert graph.isolated().any()
     options = {"directions": ["both", "out", "in"], "taus": TAUS, "degree": 4}
     same_bits_as_memory(propagate(graph, tmp_path / "b", columns=columns, **options), graph)
+
+
+@pytest.mark.parametrize("at_once", [2, 64])
+def test_features_cut_into_columns_give_the_same_bytes_and_are_cleared_away(tmp_path, monkeypatch, at_once):
+    graph = small(d=2 * columns.MANY)
+    plain = propagate(graph, tmp_path / "plain", taus=TAUS, degree=2, columns=12)
+    cut, real = [], columns._write
+    monkeypatch.setattr(columns, "AT_ONCE", at_once)
+    monkeypatch.setattr(columns, "_write", lambda *words: (cut.append(len(words[1])), real(*words)))
+    made = propagate(graph, tmp_path / "cut", taus=TAUS, degree=2, columns=2)
+    assert cut == ([2, 2, 2] if at_once == 2 else [columns.MANY])
+    assert_same_bits(made.slab(0, 60), plain.slab(0, 60))
+    assert not list(tmp_path.glob("*.work/columns*"))
+
+
+def test_columns_that_an_earlier_command_cut_are_used(tmp_path, monkeypatch):
+    graph, cut, real = small(d=2 * columns.MANY), [], columns._write
+    monkeypatch.setattr(columns, "_write", lambda *words: (cut.append(words[1]), real(*words)))
+    with monkeypatch.context() as broken:
+        broken.setattr(blocks, "hops", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            propagate(graph, tmp_path / "b", taus=TAUS, degree=2, columns=2)
+    place = next(tmp_path.glob("b.work/columns*"))
+    (place / "columns-4-6.npy").unlink()
+    same_bits_as_memory(propagate(graph, tmp_path / "b", taus=TAUS, degree=2, columns=2), graph)
+    assert cut[1:] == [[(4, 6)]]
+    assert not place.exists()
+
+
+def test_a_bad_value_in_cut_features_is_told_of_the_users_own_file(tmp_path):
+    graph, x = small(d=1), np.ones((60, 2 * columns.MANY), dtype=np.float32)
+    x[7, 9] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(ValueError, match=r"x\.npy must be finite, but node 7 has nan in column 9"):
+        propagate(graph, tmp_path / "b", taus=[1.0], degree=1, columns=2, features=tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])

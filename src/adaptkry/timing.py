@@ -1,6 +1,5 @@
 """The only clock: it waits for the device before it reads the time. And the only progress bar."""
 
-import itertools
 import math
 import sys
 import time
@@ -46,14 +45,15 @@ def interleaved(
 
 
 @contextmanager
-def progress(what: str, total: int, quiet: bool = False, every: float = PAUSE) -> Iterator[Callable[[], object]]:
-    """Progress over `total` steps; call what it yields after each one."""
-    done = itertools.count(1)
+def progress(what: str, total: int, quiet: bool = False, every: float = PAUSE) -> Iterator[Callable[..., object]]:
+    """Progress over `total` steps; call what it yields after each one, or with the number of steps that were made."""
+    done = 0
     with shown(total, quiet, every, remaining=True) as show:
 
-        def tick() -> None:
-            step = next(done)
-            show(step, f"{what}: {step} of {total}")
+        def tick(steps: int = 1) -> None:
+            nonlocal done
+            done += steps
+            show(done, f"{what}: {done} of {total}")
 
         yield tick
 

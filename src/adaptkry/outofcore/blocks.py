@@ -40,6 +40,7 @@ class Job:
     dtype: str
     rows: int
     plan: Plan
+    columns: str | None = None  # a folder with a file of features for each block, in place of `features`
 
     def shape(self, width: int) -> tuple[int, int, int, int]:
         """Of a block: bases, hops, rows, columns."""
@@ -48,6 +49,11 @@ class Job:
     def bytes_of(self, width: int) -> int:
         """Of a block of so many columns, without its header."""
         return int(np.prod(self.shape(width), dtype=np.int64)) * DTYPES[self.dtype].itemsize
+
+
+def columns_file(place: Path, start: int, stop: int) -> Path:
+    """Where the features of one block lie, if they were cut."""
+    return place / f"columns-{start}-{stop}.npy"
 
 
 def finished(job: Job, start: int, stop: int) -> str | None:
@@ -85,11 +91,11 @@ def _make(job: Job, start: int, stop: int, tick: Callable[[int], object]) -> str
 
 def hops(job: Job, start: int, stop: int) -> Iterator[Tensor]:
     """Every direction, tau and hop in turn as [n, w]; each is gone when the next one is asked for."""
-    features = Stored.open(Path(job.features))
+    features = Stored.open(columns_file(Path(job.columns), start, stop) if job.columns else Path(job.features))
     panels = panels_of(features.shape[0], stop - start)
     for graph, tau in itertools.product(job.graphs, job.taus):
         x, other = panels
-        read_columns(features, start, stop, x)
+        read_columns(features, start, x, job.features)
         yield x
         edges = edges_of(graph, job.plan.held)
         by = edges.factors(tau)
@@ -130,15 +136,20 @@ def edges_of(graph: str, held: int | None) -> Edges:
     return KEPT[key]
 
 
-def read_columns(features: Stored, start: int, stop: int, target: Tensor) -> None:
-    """Columns start..stop-1 of the features as float32."""
+def read_columns(features: Stored, start: int, target: Tensor, source: str) -> None:
+    """Columns from `start` on as float32, as many as the target has; a file that has no more begins with them.
+
+    `source` is the file that a bad value is told of.
+    """
+    width = target.shape[1]
+    first_column = 0 if features.shape[1] == width else start
     for first, piece in features.pieces():
         part = target[first : first + len(piece)]
-        part.copy_(torch.from_numpy(piece)[:, start:stop])
+        part.copy_(torch.from_numpy(piece)[:, first_column : first_column + width])
         if not torch.isfinite(part.sum()) and not torch.isfinite(part).all():  # a sum is quick, and may overflow
             row, column = (~torch.isfinite(part)).nonzero()[0].tolist()
             raise ValueError(
-                f"{features.path} must be finite, but node {first + row} has {float(part[row, column])} in column "
+                f"{source} must be finite, but node {first + row} has {float(part[row, column])} in column "
                 f"{start + column}. Fill missing values in first."
             )
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from adaptkry import timing
 from adaptkry.outofcore import choosing, engines, folders, resuming
+from adaptkry.outofcore import columns as columns_of
 from adaptkry.outofcore.arrays import digest, save
 from adaptkry.outofcore.blocks import Job, forget, make_block
 from adaptkry.outofcore.folders import BasisFolder, block_name
 from adaptkry.outofcore.plan import show_bytes
-from adaptkry.outofcore.preparing import Asked, Prepared, prepare
+from adaptkry.outofcore.preparing import Asked, Prepared, prepare, work_of
 
 Block = tuple[int, int]
 Tick = Callable[[int], object]
@@ -76,9 +77,13 @@ def propagate(
         todo = [(start, stop) for start, stop in prepared.manifest["blocks"] if (start, stop) not in done]
         _room(out, prepared.job, todo)
         if todo:
-            with engines.executor(engine, workers, scheduler) as pool, progress(prepared.job, todo, quiet) as tick:
+            with (
+                engines.executor(engine, workers, scheduler) as pool,
+                columns_of.cut(prepared.job, todo, _place(out, prepared), quiet) as job,
+                progress(job, todo, quiet) as tick,
+            ):
                 try:
-                    _run(prepared.job, todo, done, pool, tick)
+                    _run(job, todo, done, pool, tick)
                 finally:
                     forget()
         resuming.clean(out)  # after workers that died
@@ -100,9 +105,15 @@ def _begin(out: Path, prepared: Prepared) -> tuple[Prepared, dict[str, str]]:
     return replace(agreed, rows=np.empty(0, dtype=np.int64)), sums  # the list of rows makes room for the panels
 
 
+def _place(out: Path, prepared: Prepared) -> Path:
+    """Where these features are cut into columns, and no others; the fingerprint has their checksum in it."""
+    return work_of(out) / f"columns-{prepared.source.fingerprint[:16]}"
+
+
 def _room(out: Path, job: Job, todo: Sequence[Block]) -> None:
     """Refuse to begin what the disk cannot hold."""
     needed, free = sum(job.bytes_of(stop - start) + 4096 for start, stop in todo), shutil.disk_usage(out).free
+    needed += columns_of.needed(job, todo)
     if needed > free:
         raise OSError(
             f"{len(todo)} blocks of this basis need {show_bytes(needed)} on disk, but {out} has {show_bytes(free)} "
