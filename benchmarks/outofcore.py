@@ -150,7 +150,7 @@ def slopes(asked) -> list[dict]:
     together = {"size": ("nodes", "entries")}
     points = [
         (name, start | {each: 2**i * start[each] for each in together.get(name, (name,))})
-        for name in ("entries", "degree", "features", "taus", "size") for i in range(4)
+        for name in asked.varied for i in range(4)
     ]  # fmt: skip
     spent: list[list[float]] = [[] for _ in points]
     with timing.progress("runs", len(points) * asked.rounds) as tick:
@@ -201,6 +201,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--memory", default="4GiB")
     parser.add_argument("--rounds", type=int, default=3)
+    varied = ["entries", "degree", "features", "taus", "size"]
+    parser.add_argument("--varied", nargs="+", choices=varied, default=varied, help="for slopes")
     parser.add_argument("--work", default="runs/outofcore", help="where graphs and bases go")
     parser.add_argument("--keep", action="store_true", help="leave the basis there")
     parser.add_argument("--out", default="results/outofcore.jsonl")
