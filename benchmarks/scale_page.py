@@ -15,6 +15,7 @@ from benchmarks.readme import newest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 NAMES = {
     "entries": "entries m",
@@ -55,15 +56,22 @@ def training(rows: list[dict]) -> list[str]:
 
 def slopes(rows: list[dict]) -> list[str]:
     """Markdown, one line a quantity: the slope on a log-log plot, and how far the times are from a straight line."""
-    lines = ["| against | from | to | seconds | slope (log-log) | furthest from a line | commit |", "|---" * 7 + "|"]
-    for name, (x, y, commit) in curves(rows).items():
-        ends = f"{x[0]:,.0f} | {x[-1]:,.0f} | {y[0]:.2f} .. {y[-1]:.2f}"
-        lines.append(f"| {NAMES[name]} | {ends} | {slope(x, y):.2f} | {100 * off_line(x, y):.0f} % | {commit} |")
+    head = "| against | from | to | at the start | seconds | slope (log-log) | furthest from a line | commit |"
+    lines = [head, "|---" * 8 + "|"]
+    for name, (x, y, first) in curves(rows).items():
+        ends = f"{x[0]:,.0f} | {x[-1]:,.0f} | {told(first['config'])} | {y[0]:.2f} .. {y[-1]:.2f}"
+        off = f"{slope(x, y):.2f} | {100 * off_line(x, y):.0f} %"
+        lines.append(f"| {NAMES[name]} | {ends} | {off} | {first['commit']} |")
     return [*lines, "", "![seconds against entries, hops, features and taus, both axes logarithmic](scale-slopes.svg)"]
 
 
-def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
-    """Values and seconds of each varied quantity, of the last commit that has rows of it."""
+def told(config: dict) -> str:
+    """Where a curve starts, in the letters of the page."""
+    return f"n = {config['nodes']:,}, m = {config['entries']:,}, d = {config['features']}, K = {config['degree']}"
+
+
+def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, dict]]:
+    """Values and seconds of each varied quantity, of the last commit that has rows of it; and the first of its rows."""
     found = {}
     for name in NAMES:
         here = [row for row in rows if row["varied"] == name]
@@ -71,7 +79,7 @@ def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, str]]:
         own.sort(key=lambda row: row["value"])
         if len(own) > 1:
             x, y = (np.array([row[key] for row in own], dtype=float) for key in ("value", "seconds"))
-            found[name] = (x, y, own[-1]["commit"])
+            found[name] = (x, y, own[0])
     return found
 
 
@@ -96,6 +104,7 @@ def draw(rows: list[dict], path: Path) -> None:
     for name, (x, y, _) in curves(rows).items():
         axes.loglog(x / x[0], y, marker="o", label=f"{NAMES[name]}, slope {slope(x, y):.2f}")
     axes.set(xlabel="times the smallest", ylabel="seconds", xticks=[1, 2, 4, 8], xticklabels=["1", "2", "4", "8"])
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})

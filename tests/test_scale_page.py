@@ -14,12 +14,13 @@ def test_a_table_is_written_between_its_marks():
 
 
 def test_slopes_are_those_of_the_rows(tmp_path):
-    rows = [{"varied": "degree", "value": k, "seconds": 1.0 + 2.0 * k, "commit": "c"} for k in (1, 2, 4, 8)] + [
-        {"varied": "entries", "value": m, "seconds": 3.0 * m, "commit": "c"} for m in (1, 2, 4, 8)
+    same = {"commit": "c", "config": {"nodes": 9, "entries": 1, "features": 3, "degree": 1}}
+    rows = [{"varied": "degree", "value": k, "seconds": 1.0 + 2.0 * k, **same} for k in (1, 2, 4, 8)] + [
+        {"varied": "entries", "value": m, "seconds": 3.0 * m, **same} for m in (1, 2, 4, 8)
     ]
     text = "\n".join(scale_page.slopes(rows))
-    assert "| entries m | 1 | 8 | 3.00 .. 24.00 | 1.00 | 0 % | c |" in text
-    assert "| hops K | 1 | 8 | 3.00 .. 17.00 | 0.84 | 0 % | c |" in text
+    assert "| entries m | 1 | 8 | n = 9, m = 1, d = 3, K = 1 | 3.00 .. 24.00 | 1.00 | 0 % | c |" in text
+    assert "| hops K | 1 | 8 | n = 9, m = 1, d = 3, K = 1 | 3.00 .. 17.00 | 0.84 | 0 % | c |" in text
     assert scale_page.off_line(np.array([1.0, 2, 4]), np.array([1.0, 2, 8])) > 0.1
     scale_page.draw(rows, tmp_path / "slopes.svg")
     assert (tmp_path / "slopes.svg").stat().st_size > 1000
