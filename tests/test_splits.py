@@ -49,6 +49,7 @@ labels = st.lists(st.integers(-1, 3), min_size=30, max_size=90).map(
 )
 SCHEMES = {
     "class_balanced": lambda y: splits.class_balanced(y, seeds=[1, 2, 3]),
+    "class_permuted": lambda y: splits.class_permuted(y, 3),
     "stratified": lambda y: splits.stratified(y, 3),
     "uniform": lambda y: splits.uniform(y, 3),
 }
@@ -64,9 +65,10 @@ def test_every_labelled_node_is_in_exactly_one_part_and_no_other_node_in_any(dra
     assert all(torch.equal(getattr(split, part), getattr(again, part)) for part in PARTS)
 
 
+@pytest.mark.parametrize("draw", [lambda y: splits.class_balanced(y, seeds=[5]), lambda y: splits.class_permuted(y, 1)])
 @given(y=labels)
-def test_class_balanced_takes_equally_many_of_each_class_or_all_of_a_small_one(y):
-    split = splits.class_balanced(y, seeds=[5])
+def test_class_balanced_takes_equally_many_of_each_class_or_all_of_a_small_one(draw, y):
+    split = draw(y)
     n, c = int((y >= 0).sum()), int(y.max()) + 1
     for label in range(c):
         size = int((y == label).sum())
@@ -99,7 +101,7 @@ def test_uniform_ignores_classes_and_keeps_the_fractions():
 
 def test_split_seed_plus_i_is_split_i():
     y = torch.arange(60) % 3
-    for draw in (splits.stratified, splits.uniform):
+    for draw in (splits.stratified, splits.uniform, splits.class_permuted):
         assert torch.equal(draw(y, 5, seed=10).train[4], draw(y, 1, seed=14).train[0])
 
 

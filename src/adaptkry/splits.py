@@ -107,6 +107,33 @@ def draw_class_balanced(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]
     return np.concatenate(train), validation, np.setdiff1d(rest, validation)
 
 
+def class_permuted(y, count: int = 10, seed: int = 0, *, names: Sequence[str] | None = None) -> Split:
+    """The same shares as `class_balanced`, drawn by torch's permutations (GPR-GNN, JacobiConv, OptBasisGNN).
+
+    Those programs draw the classes' permutations on the GPU where the data lie; these are drawn on the CPU, so they
+    are splits of the same kind, not the same splits. Split i is drawn with seed + i.
+
+    >>> class_permuted(torch.arange(100) % 2, count=1)
+    Split(class_permuted, splits=1, nodes=100, first=60 / 20 / 20)
+    """
+    labels, seeds = _labelled(y, names), _seeds(count, seed)
+    parts = (draw_class_permuted(labels, one) for one in seeds)
+    return _from_ids(parts, labels, "class_permuted", seeds, names)
+
+
+def draw_class_permuted(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
+    """Node ids of train, validation and test of one seed."""
+    die = torch.Generator().manual_seed(seed)
+    classes, known = int(labels.max()) + 1, int((labels >= 0).sum())
+    share = round(0.6 * known / classes)
+    members = [np.flatnonzero(labels == label) for label in range(classes)]
+    mixed = [own[torch.randperm(len(own), generator=die).numpy()] for own in members]
+    rest = np.concatenate([own[share:] for own in mixed])
+    rest = rest[torch.randperm(len(rest), generator=die).numpy()]
+    validation, test = np.split(rest, [round(0.2 * known)])
+    return np.concatenate([own[:share] for own in mixed]), validation, test
+
+
 def stratified(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Split:
     """Every class in the same proportions; split i is drawn with seed + i.
 
@@ -246,6 +273,9 @@ def _published(graph: Graph, count: int | None, scheme: str, seeds: tuple[int, .
 SPLITS: dict[str, Callable[[Graph, int | None], Split]] = {
     "class_balanced": lambda graph, count: _published(graph, count, "class_balanced", ADAPTKRY_SEEDS),
     "class_balanced_bernnet": lambda graph, count: _published(graph, count, "class_balanced_bernnet", BERNNET_SEEDS),
+    "class_permuted": lambda graph, count: class_permuted(
+        graph.y, 10 if count is None else count, names=graph.info.class_names
+    ),
     "stratified": lambda graph, count: stratified(
         graph.y, 10 if count is None else count, names=graph.info.class_names
     ),

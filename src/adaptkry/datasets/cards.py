@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 
-RANDOM = ("class_balanced", "class_balanced_bernnet", "stratified", "uniform")
+RANDOM = ("class_balanced", "class_balanced_bernnet", "class_permuted", "stratified", "uniform")
 GEOM = "https://github.com/graphdml-uiuc-jlu/geom-gcn"  # folders new_data and splits
 LINKX = "https://github.com/CUAI/Non-Homophily-Large-Scale/tree/master/data"
 PLANETOID = "https://github.com/kimiyoung/planetoid/tree/master/data"

@@ -8,7 +8,7 @@ from adaptkry.reproduction.grids import Published, grid, measured, published, re
 
 SEEDS = ("class_balanced", "class_balanced_bernnet")
 PROBES: dict[str, dict] = {
-    "other seeds": {}, "arcs out": {"directions": ("out",)}, "arcs in": {"directions": ("in",)},
+    "other seeds": {}, "torch's splits": {}, "arcs out": {"directions": ("out",)}, "arcs in": {"directions": ("in",)},
 }  # fmt: skip
 
 
@@ -23,7 +23,8 @@ def one(item: dict, how: How, method: str, graph: str, probe: str | None = None)
     changes = PROBES[probe] if probe else {}
     made = [recipe(method, graph)] if how.quick else tuning.alternatives(method, graph, **changes)
     is_bernnet = (method in item["ours"]["bernnet_seeds"]) != (probe == "other seeds")
-    return training(how, method, f"{graph}, {probe}" if probe else graph, graph, made, SEEDS[is_bernnet])
+    scheme = "class_permuted" if probe == "torch's splits" else SEEDS[is_bernnet]
+    return training(how, method, f"{graph}, {probe}" if probe else graph, graph, made, scheme)
 
 
 def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
