@@ -1,4 +1,6 @@
 import errno
+import fcntl
+import io
 import json
 import os
 import shutil
@@ -411,6 +413,22 @@ def test_a_stream_of_odd_pieces_is_the_array_with_its_checksum(tmp_path, monkeyp
             stream.write(piece)
     np.testing.assert_array_equal(np.load(path), wanted)
     assert stream.checksum == arrays.checksum(path) == arrays.digest(wanted)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="this system has no files past the cache")
+def test_a_disk_that_refuses_to_write_past_the_cache_is_written_through_it(tmp_path):
+    class Refusing(io.FileIO):
+        def write(self, content):
+            if fcntl.fcntl(self.fileno(), fcntl.F_GETFL) & os.O_DIRECT:
+                raise OSError(errno.EINVAL, "Invalid argument")
+            return super().write(content)
+
+    wanted = os.urandom(arrays.STAGE + 5)
+    with Refusing(tmp_path / "file", "wb", opener=arrays.direct) as file:
+        straight = arrays.Straight(file)
+        straight.write(wanted)
+        straight.finish()
+    assert (tmp_path / "file").read_bytes() == wanted
 
 
 @pytest.mark.parametrize("text", ["4 apples", "", "GiB", "1.2.3GB", "."])

@@ -155,16 +155,27 @@ class Straight:
     def _put(self) -> None:
         left = self.stage[: self.filled].data
         while len(left):  # a write may be cut short
-            left = left[self.file.write(left) or 0 :]
+            try:
+                left = left[self.file.write(left) or 0 :]
+            except OSError as error:  # some file systems open such a file and then refuse to write to it
+                if error.errno != errno.EINVAL or not self._use_cache():
+                    raise
         self.filled = 0
+
+    def _use_cache(self) -> bool:
+        """From here on through the file cache; False where it was so already."""
+        if not hasattr(os, "O_DIRECT"):
+            return False
+        import fcntl  # there is none on Windows
+
+        number = self.file.fileno()
+        flags = fcntl.fcntl(number, fcntl.F_GETFL)
+        fcntl.fcntl(number, fcntl.F_SETFL, flags & ~os.O_DIRECT)
+        return bool(flags & os.O_DIRECT)
 
     def finish(self) -> None:
         """The last bytes, which fill no piece, and all of it on disk."""
-        if hasattr(os, "O_DIRECT"):
-            import fcntl  # there is none on Windows
-
-            number = self.file.fileno()
-            fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) & ~os.O_DIRECT)
+        self._use_cache()
         self._put()
         os.fsync(self.file.fileno())
 
