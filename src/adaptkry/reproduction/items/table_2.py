@@ -1,5 +1,7 @@
 """Table 2: twelve methods on six graphs."""
 
+import numpy as np
+
 from adaptkry import experiments, methods, tuning
 from adaptkry.recipes import recipe
 from adaptkry.reproduction.cells import Cells
@@ -33,22 +35,24 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
     tables = [grid("test accuracy (%)", cells, list(item["paper"]), item["graphs"], item, known)]
     probed = probes(cells, item, known)
     if probed:
-        names = ["cell", "printed", "ours", *PROBES]
+        names = ["cell", "printed", "ours", "difference (both intervals together)", *PROBES]
         tables.append(experiments.table("cells that lie below, measured in other ways (%)", names, probed))
     tables.append(experiments.table("settings", ["method", "taken from", "tried"], settings(item)))
     return {"tables": tables, "notes": [*reached(cells, known, item), *reasons(cells, known, item, phrases)]}
 
 
 def probes(cells: Cells, item: dict, known: Published) -> list[list]:
-    """A line for every cell that was measured in other ways: printed, ours, and those."""
+    """A line for every cell that lies below: how far, both intervals together, and what it is measured otherwise."""
     lines = []
     for key, half in item["printed-half"].items():
         method, graph = key.split("/")
+        if not measured(cells, (method, graph)):
+            continue
+        own, printed = cells[method, graph], known[method, graph]
+        apart = f"{own.mean - printed:+.2f} (± {np.hypot(own.half, half):.2f})"
         others = [cells.get((method, f"{graph}, {probe}")) for probe in PROBES]
-        if any(others) and measured(cells, (method, graph)):
-            shown = [other.text() if other else None for other in others]
-            printed = f"{known[method, graph]:.2f} ± {half:.2f}"
-            lines.append([f"{method}, {graph}", printed, cells[method, graph].text(), *shown])
+        shown = [other.text() if other else None for other in others]
+        lines.append([f"{method}, {graph}", f"{printed:.2f} ± {half:.2f}", own.text(), apart, *shown])
     return lines
 
 
@@ -57,7 +61,8 @@ def settings(item: dict) -> list[list[str]]:
     lines = []
     for method in item["paper"]:
         tried = {graph: len(tuning.alternatives(method, graph)) for graph in item["graphs"]}
-        said = ", ".join(f"{count} on {graph}" for graph, count in tried.items() if count > 1)
+        some = ", ".join(f"{count} on {graph}" for graph, count in tried.items() if count > 1)
+        said = f"{min(tried.values())} on every graph" if 1 < min(tried.values()) == max(tried.values()) else some
         lines.append([method, methods.SOURCES[method], said or "-"])
     return lines
 
