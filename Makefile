@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test test-slow test-browser check bench clean
+.PHONY: run test test-slow test-browser test-gpu check bench clean
 .DEFAULT_GOAL := run
 
 # The stamp is newer than both files after an install, so a second call installs nothing.
@@ -24,6 +24,9 @@ test-slow: $(READY)
 
 test-browser: $(READY)
 	$(BIN)/python -m pytest -rs -m browser tests/test_reports.py
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -rs -m gpu
 
 check: $(READY)
 	$(BIN)/ruff check .
