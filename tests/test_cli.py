@@ -82,6 +82,39 @@ def test_predict_writes_class_names_and_probabilities_for_every_node(home):
     assert sum(float(value) for name, value in rows[0].items() if name.startswith("p(")) == pytest.approx(1, abs=1e-4)
 
 
+def test_trainings_that_all_fail_are_a_sentence_and_not_a_traceback(home, said):
+    rows = "".join(f"n{i},{'odd' if i % 2 else 'even'}{',3e38' * 50}\n" for i in range(60))
+    (home / "huge.csv").write_text("id,label," + ",".join(f"x{i}" for i in range(50)) + "\n" + rows)
+    words = ["edges.csv", "huge.csv", "--splits", 2, "--epochs", 3]
+    assert "all 2 trainings failed" in said("fit", *words, "--set", "standardise=false", "--out", "huge", code=1)
+    told = said("compare", *words, "--methods", "mlp", "--set", "standardise=false", "--json", code=1)
+    assert "Traceback" not in told
+
+
+def test_a_folder_of_another_kind_is_not_written_to(said):
+    assert "holds a run, which would be overwritten" in said(
+        "compare", "csbm", "--methods", "mlp", "--out", "run", code=2
+    )
+    assert "holds a run" in said("generate", "run", "--nodes", 100, "--entries", 200, code=2)
+
+
+def test_a_page_of_several_runs_leaves_their_own_pages_alone(home, said):
+    before = (home / "run" / "report.html").read_bytes()
+    run("fit", "csbm", "--epochs", 3, "--splits", 2, "--out", "other/second", cwd=home)
+    assert "report: other/report.html" in said("report", "other/second", "run")
+    assert (home / "run" / "report.html").read_bytes() == before
+
+
+def test_folders_for_large_graphs_are_told_what_takes_them(home, said):
+    said("generate", "big", "--nodes", 200, "--entries", 800, "--features", 4)
+    assert "is a graph folder. Make a basis of it first" in said("inspect", "big", code=2)
+    said("propagate", "big", "--taus", "1", "--degree", "1", "--out", "big-basis")
+    assert "is a basis folder" in said("compare", "big-basis", "--methods", "mlp", code=2)
+    block = next((home / "big-basis").glob("block*.npy"))
+    block.write_bytes(block.read_bytes()[:-4] + b"\x00\x00\x80\x3f")
+    assert f"is damaged: {block.name}. Mend it with:" in said("fit", "big-basis", code=2)
+
+
 def test_json_is_for_scripts(home):
     found = json.loads(run("fit", "csbm", "--epochs", 3, "--splits", 2, "--json", cwd=home).stdout)
     assert len(found["rows"]) == 2

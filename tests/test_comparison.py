@@ -3,10 +3,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from adaptkry import comparison, memory, splits, tuning
 from adaptkry.datasets.synthetic import csbm
+from adaptkry.graph import Graph
 from adaptkry.methods import TRIED
 from adaptkry.recipes import OWN, recipe
 
@@ -56,6 +58,13 @@ def test_a_method_that_cannot_run_leaves_a_gap_and_the_others_go_on(monkeypatch,
     page = json.loads(comparison.save(found, SPLIT, tmp_path).read_text())
     assert page["methods"][1]["mean"] is None
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_method_whose_trainings_all_fail_says_why():
+    huge = Graph.from_scipy(GRAPH.adjacency, 3e38 * torch.ones(150, 50), GRAPH.y)
+    found = comparison.compare(huge, ["mlp"], SPLIT, {"epochs": 5}, device="cpu")[0]
+    assert found["mean"] is None
+    assert "finite" in found["failed"]
 
 
 def test_published_settings_are_not_tuned_and_others_are():

@@ -305,9 +305,24 @@ def test_a_damaged_block_is_found_and_made_again(made, tmp_path):
 
 def test_missing_blocks_are_named_with_the_command_that_makes_them(made):
     (made.path / "block-2-4.npy").unlink()
-    message = r"Missing columns: 2\.\.3\. Go on with: adaptkry propagate graph --taus 0\.5,1,1\.4 --degree 3"
+    command = r"adaptkry propagate GRAPH --taus 0\.5,1,1\.4 --degree 3 .*\(GRAPH: where graph lies"
+    message = rf"Missing columns: 2\.\.3\. Go on with: {command}"
     with pytest.raises(ValueError, match=message):
         BasisFolder.open(made.path)
+
+
+def test_a_damaged_graph_folder_is_refused_and_named(tmp_path):
+    folder = write_graph(small(), tmp_path / "g")
+    with (folder.path / "features.npy").open("r+b") as file:
+        file.seek(-40, os.SEEK_END)
+        file.write(b"\x01")
+    with pytest.raises(ValueError, match=r"features\.npy is not the file that the manifest describes: it is damaged"):
+        propagate(tmp_path / "g", tmp_path / "b", taus=[1.0], degree=1)
+
+
+def test_a_graph_is_not_generated_into_a_folder_of_something_else(made):
+    with pytest.raises(ValueError, match="holds a basis or graph, which would be overwritten"):
+        generate(made.path, nodes=100, entries=200)
 
 
 @pytest.mark.parametrize(

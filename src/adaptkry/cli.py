@@ -52,7 +52,7 @@ app = typer.Typer(
 
 def basis_folder(names: list[str]) -> BasisFolder | None:
     """The basis folder that was named in place of a graph."""
-    return BasisFolder.open(names[0]) if len(names) == 1 and is_kind(names[0], "basis") else None
+    return from_disk.opened(names[0]) if len(names) == 1 and is_kind(names[0], "basis") else None
 
 
 def for_graph(name: str) -> dict:
@@ -153,7 +153,7 @@ def fit(
     it out among processes or GPUs.
     """
     if out:
-        fitting.usable_folder(out)
+        fitting.usable_folder(out, *fitting.RUN)
     options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
     method, written = with_method(method, file)
     changes = written | settings.merged(options, more or ())
@@ -175,7 +175,7 @@ def fit(
     fitting.choose_device(device)
     if not as_json and is_first:
         typer.echo(f"{method} on {name}: {len(chosen)} splits as one batch, at most {made.epochs} epochs", err=True)
-        if stored is not None and (decided := matching.unlike(stored, method, made)):
+        if stored is not None and (decided := matching.unlike(stored, method, made, changes)):
             typer.echo(f"the basis folder decides: {', '.join(decided)}", err=True)
         if is_complete(folder):
             typer.echo(f"the finished run in {folder} will be replaced", err=True)
@@ -188,6 +188,10 @@ def fit(
             run = from_disk.fit(stored, made, chosen, memory=memory or from_disk.MEMORY, **common)  # type: ignore[arg-type]
     if not is_first:
         raise typer.Exit
+    if not run.chosen:
+        why = next((row["failed"] for row in run.rows if row["failed"]), "nothing could be tested")
+        typer.echo(f"all {len(run.rows)} trainings failed: {why}. Look at the features and rates; {folder}", err=True)
+        raise typer.Exit(1)
     written = write_pages(run, loaded, folder, chosen)
     if as_json:
         typer.echo(json.dumps({**written, "rows": run.rows}))
@@ -320,6 +324,7 @@ def compare(
     split: Scheme = "class_balanced",
     count: Count = 10,
     epochs: Annotated[int | None, typer.Option(help="At most so many, for all methods.")] = None,
+    more: Chosen = None,
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-comparison by default.")] = None,
     data_root: DataRoot = None,
@@ -332,7 +337,9 @@ def compare(
     names = list(METHODS) if methods == "all" else [pick_method(name.strip()) for name in methods.split(",")]
     loaded = load(graph, data_root)
     chosen = splits.make(loaded, split, count)
-    folder = fitting.usable_folder(out or Path("runs") / f"{Path(loaded.info.name).name}-comparison")
+    folder = out or Path("runs") / f"{Path(loaded.info.name).name}-comparison"
+    if (fitting.usable_folder(folder, "comparison.json") / "comparison.json").exists():
+        typer.echo(f"the comparison in {folder} will be replaced", err=True)
     for text in chosen.warnings:
         typer.echo(f"warning: {text}", err=True)
     done: list[dict] = []
@@ -344,7 +351,7 @@ def compare(
 
     try:
         with timing.progress("methods", len(names), quiet=as_json) as tick:
-            changes = for_graph(loaded.info.name) | {"epochs": epochs}
+            changes = for_graph(loaded.info.name) | settings.merged({"epochs": epochs}, more or ())
             entries = comparison.compare(loaded, names, chosen, changes, device=device, done=keep)
     except KeyboardInterrupt:
         typer.echo(f"stopped; {len(done)} of {len(names)} methods are in {folder}", err=True)
@@ -360,6 +367,8 @@ def compare(
     else:
         screens.print_comparison(entries, loaded.info.metric)
         typer.echo(f"comparison: {written}\nreport: {page}")
+    if all(one["failed"] for one in entries):
+        raise typer.Exit(1)
 
 
 def pick_method(name: str) -> str:

@@ -57,7 +57,9 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="The page; by default report.html in the first folder, ITEM.html beside ITEM.json."),
+        typer.Option(
+            help="The page; by default report.html in the folder, or beside several; ITEM.html beside ITEM.json."
+        ),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write every chart there too, as SVG and PNG.")
@@ -65,7 +67,8 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one HTML page about runs and experiments: it works from disk, without a server or the network."""
-    page = reports.write(run, out or (run[0].with_suffix(".html") if run[0].is_file() else run[0] / "report.html"))
+    place = run[0] if len(run) == 1 else run[0].parent  # a run's own page stays its own
+    page = reports.write(run, out or (run[0].with_suffix(".html") if run[0].is_file() else place / "report.html"))
     drawn = reports.figures(run, figures) if figures else []
     if as_json:
         typer.echo(json.dumps({"report": str(page), "figures": [str(path) for path in drawn]}))

@@ -7,6 +7,7 @@ import typer
 
 from adaptkry import datasets
 from adaptkry.graph import Graph
+from adaptkry.outofcore.folders import is_kind
 
 DataRoot = Annotated[
     Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
@@ -16,5 +17,12 @@ GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry data
 
 
 def load(names: list[str], data_root: Path | None) -> Graph:
-    """A graph by one name or file, or by several files."""
+    """A graph by one name or file, or by several files; folders for graphs larger than memory have their own way."""
+    if len(names) == 1 and is_kind(names[0], "graph"):
+        raise ValueError(
+            f"{names[0]} is a graph folder. Make a basis of it first, and use that: `adaptkry propagate {names[0]} "
+            f"--taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
+        )
+    if len(names) == 1 and is_kind(names[0], "basis"):
+        raise ValueError(f"{names[0]} is a basis folder, which `adaptkry fit` and `predict` take; this wants a graph.")
     return datasets.load(names[0] if len(names) == 1 else names, root=data_root)

@@ -53,8 +53,10 @@ def entry(graph: Graph, method: str, split: Split, device: str, look, changes: d
             run, tried = tuning.choose(graph, made, split, device=device, look=look)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
         return {"method": method, "failed": str(error).splitlines()[0], "mean": None, "rows": [], "tried": []}
+    found = summary(test_scores(run.rows))
+    why = next((row["failed"] for row in run.rows if row["failed"]), None) if found["mean"] is None else None
     return {
-        "method": method, "failed": None, **summary(test_scores(run.rows)), "seconds": time.perf_counter() - start,
+        "method": method, "failed": why, **found, "seconds": time.perf_counter() - start,
         "parameters": parameters(run), "peak_bytes": peak.bytes, "tried": tried, "rows": run.rows,
     }  # fmt: skip
 

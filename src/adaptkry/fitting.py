@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adaptkry import checks, metrics, results, splits
+from adaptkry import checks, metrics, results, splits, storage
 from adaptkry.graph import Graph
 from adaptkry.logistic import Logistic
 from adaptkry.recipes import OWN, Inputs, Recipe, inputs_of, recipe
@@ -20,6 +20,8 @@ from adaptkry.splits import Split
 from adaptkry.stages import Layout
 from adaptkry.storage import write
 from adaptkry.training import Member, State, Training
+
+RUN = ("run.json",)  # what may be in a folder that a run goes to
 
 
 def fit(
@@ -58,7 +60,7 @@ def fit(
         changes: settings that differ from the recipe's.
     """
     if out:
-        usable_folder(Path(out))
+        usable_folder(Path(out), *RUN)
     name = graph.info.name
     recipes = [recipe(made, name, **changes)] if isinstance(made, str) else [made] if isinstance(made, Recipe) else made
     if not isinstance(made, str) and changes:
@@ -162,8 +164,15 @@ def free_bytes(device: torch.device) -> float:
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else float("inf")
 
 
-def usable_folder(folder: Path) -> Path:
-    """Make the run folder, or say why it cannot be: before hours of training, not after."""
+def usable_folder(folder: Path, *own: str) -> Path:
+    """Make a folder, or say why it cannot be: before hours of training, not after.
+
+    Args:
+        folder: where results go.
+        own: files of `storage.MARKS` that may be there; a folder with others is refused. None of them: no such check.
+    """
+    if own:
+        storage.refuse_others(folder, *own)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

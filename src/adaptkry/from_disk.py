@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from adaptkry import checks, fitting, metrics, processes, splits
-from adaptkry.fitting import choose_device, common_shape, gathered, keeper, mark_chosen, members_of, usable_folder
+from adaptkry.fitting import RUN, choose_device, common_shape, gathered, keeper, mark_chosen, members_of, usable_folder
 from adaptkry.graph import Info
 from adaptkry.matching import recipe_for, wanted_terms
 from adaptkry.outofcore.folders import BasisFolder
@@ -34,6 +34,16 @@ class Labelled:
 
     y: Tensor
     info: Info
+
+
+def opened(folder: BasisFolder | Path | str) -> BasisFolder:
+    """A folder by its path, every file compared with its checksum: a damaged one would train, and mislead."""
+    if isinstance(folder, BasisFolder):
+        return folder
+    found = BasisFolder.open(folder)
+    if processes.rank() == 0:  # one of a group is enough
+        found.verify()
+    return found
 
 
 def split_of(folder: BasisFolder, scheme: str = "class_balanced", count: int | None = None) -> Split:
@@ -77,8 +87,8 @@ def fit(
         changes: settings that differ from the recipe's.
     """
     if out:
-        usable_folder(Path(out))
-    folder = folder if isinstance(folder, BasisFolder) else BasisFolder.open(folder)
+        usable_folder(Path(out), *RUN)
+    folder = opened(folder)
     recipes = recipes_of(folder, made, changes)
     shape, mix = common_shape(recipes)
     checks.classes(folder.labels)
@@ -181,7 +191,7 @@ def about(folder: BasisFolder) -> dict:
 
 def probabilities(run: Run, folder: BasisFolder | Path | str) -> Iterator[tuple[Tensor, Tensor]]:
     """Node numbers [m] and class probabilities [m, c], averaged over the chosen members, some rows at a time."""
-    folder = folder if isinstance(folder, BasisFolder) else BasisFolder.open(folder)
+    folder = opened(folder)
     if folder.features != run.layout.features:
         raise ValueError(
             f"this run was trained on {run.layout.features} features, but the folder has {folder.features}."

@@ -1,5 +1,6 @@
 """What a recipe takes from a basis folder, or why it cannot: a folder has what was propagated, and no edges."""
 
+from collections.abc import Collection
 from typing import Any
 
 from adaptkry.methods import METHODS
@@ -35,10 +36,10 @@ def recipe_for(folder: BasisFolder, method: str = "adaptkry", **changes) -> Reci
     return made
 
 
-def unlike(folder: BasisFolder, method: str, made: Recipe) -> list[str]:
-    """What the folder decides otherwise than the method would on the graph, as text."""
+def unlike(folder: BasisFolder, method: str, made: Recipe, asked: Collection[str] = ()) -> list[str]:
+    """What the folder decides otherwise than the method would on the graph, as text; not what was asked for."""
     own = recipe(method, folder.name)
-    names = [*MADE, "taus", "directions", "degree"]
+    names = [name for name in (*MADE, "taus", "directions", "degree") if name not in asked]
     return [f"{name} {getattr(made, name)}" for name in names if getattr(made, name) != getattr(own, name)]
 
 

@@ -229,7 +229,11 @@ SOURCES: dict[str, str] = {
 
 # Where nothing was published for these splits: what is tried, the choice being made on validation nodes.
 RATES: dict[str, tuple] = dict(mlp_lr=(0.002, 0.01, 0.05), mlp_decay=(0.0, 5e-4))
+FEW: dict[str, tuple] = dict(mlp_lr=(0.01, 0.05), mlp_dropout=(0.0, 0.5))  # with few features, dropout loses too many
 TRIED: dict[str, dict[str, tuple]] = {
+    "adaptkry": FEW | dict(taus=((0.5,), (1.0,))),
+    "orthkry": FEW | dict(taus=((0.5,), (1.0,))),
+    "mlp": FEW | dict(mlp_decay=(0.0, 5e-4)),
     "gcn": RATES,
     "chebnet": RATES,
     "sgc": dict(degree=(2, 10), mlp_lr=(0.2,), mlp_decay=(0.0, 1e-6, 1e-5, 1e-4)),

@@ -25,7 +25,7 @@ def write_csv(path: Path | str, run: Run, data: Graph | BasisFolder) -> int:
     count = 0
     with replacing(path) as file:
         page = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        table = csv.writer(page)
+        table = csv.writer(page, lineterminator="\n")
         table.writerow(["node", "class", *(f"p({name})" for name in names)])
         for nodes, chances in parts(run, data):
             best = chances.argmax(1).tolist()

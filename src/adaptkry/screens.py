@@ -91,9 +91,11 @@ def print_comparison(entries: list[dict], metric: str) -> None:
         cells = experiments.comparison_cells(one)
         table.add_row(*(experiments.shown(cells[heading]) for heading in ("method", *measured)))
     screen.print(table)
-    typer.echo(
-        "to the best: mean difference split by split, with its 95 % interval; tried: settings validation chose from"
-    )
+    typer.echo("to the best: mean difference split by split, with its 95 % interval")
+    if "tried" in measured:
+        typer.echo("tried: settings that validation chose from")
+    else:
+        typer.echo("in the report, or on 110 columns: 95 % interval, parameters, peak memory, settings tried")
     for one in entries:
         if one["failed"]:
             screen.print(f"{one['method']} could not run: {escape(one['failed'])}", highlight=False, soft_wrap=True)

@@ -6,6 +6,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+MARKS = {  # the file that tells what a folder holds
+    "run.json": "a run",
+    "comparison.json": "a comparison",
+    "trials.jsonl": "a search",
+    "manifest.json": "a basis or graph",
+}
+
+
+def refuse_others(folder: Path, *own: str) -> None:
+    """Refuse a folder that holds something of another kind than these marks: it would be overwritten in part."""
+    for mark, what in MARKS.items():
+        if mark not in own and (folder / mark).exists():
+            raise ValueError(f"{folder} holds {what}, which would be overwritten. Use another --out.")
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:

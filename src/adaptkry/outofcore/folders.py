@@ -118,7 +118,11 @@ class GraphFolder:
         """Compare every file with its checksum."""
         for name, wanted in self.manifest["xxh128"].items():
             if checksum(self.path / f"{name}.npy") != wanted:
-                raise ValueError(f"{self.path / name}.npy is not the file that the manifest describes: it is damaged.")
+                again = f"adaptkry.outofcore.seal({str(self.path)!r}, symmetric=...)"
+                raise ValueError(
+                    f"{self.path / name}.npy is not the file that the manifest describes: it is damaged. Restore it, "
+                    f"or, if you changed it yourself, seal the folder again: {again}."
+                )
 
 
 def block_name(start: int, stop: int) -> str:
@@ -166,11 +170,12 @@ class BasisFolder:
     @property
     def command(self) -> str:
         """What makes this folder, or finishes it."""
-        words = ["adaptkry propagate", self.name, "--taus", ",".join(f"{tau:g}" for tau in self.taus)]
+        words = ["adaptkry propagate", "GRAPH", "--taus", ",".join(f"{tau:g}" for tau in self.taus)]
         words += ["--degree", str(self.degree), "--directions", ",".join(self.directions)]
         which = {"listed": "FILE"}.get(self.manifest["which"], self.manifest["which"])
         words += ["--rows", which, "--dtype", self.dtype, "--out", str(self.path)]
-        return " ".join(words)
+        words += ["--seed", str(self.manifest["seed"])] if self.manifest.get("seed") else []
+        return f"{' '.join(words)} (GRAPH: where {self.name} lies, and as much --memory as then)"
 
     @cached_property
     def rows(self) -> Tensor:

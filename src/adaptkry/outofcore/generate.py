@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adaptkry import checks
+from adaptkry import checks, storage
 from adaptkry.outofcore.arrays import PIECE, save, streaming
 from adaptkry.outofcore.folders import MANIFEST, GraphFolder, is_kind, read_manifest
 from adaptkry.outofcore.plan import show_bytes
@@ -56,6 +56,7 @@ def generate(
     out = Path(out)
     if is_kind(out, "graph"):
         return _same(out, settings)
+    storage.refuse_others(out)
     _room(out, settings)
     out.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng([seed, 0]).permutation(np.arange(nodes, dtype=np.int32))  # busiest first

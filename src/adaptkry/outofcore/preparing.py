@@ -100,7 +100,9 @@ def open_graph(graph, work: Path, say: Callable[[str], object]) -> GraphFolder:
     if isinstance(graph, GraphFolder):
         return graph
     if isinstance(graph, str | Path) and is_kind(graph, "graph"):
-        return GraphFolder.open(graph)
+        folder = GraphFolder.open(graph)
+        folder.verify()  # a damaged file would give a basis, and a wrong one
+        return folder
     if isinstance(graph, str | Path) and (Path(graph) / "indptr.npy").is_file():
         raise ValueError(
             f"{graph} has arrays but no manifest. Write it: adaptkry.outofcore.seal({str(graph)!r}, symmetric=...)."
