@@ -87,7 +87,7 @@ def reproduce_items(
     count: Annotated[int, typer.Option("--splits", min=1, help="How many of the ten splits.")] = 10,
     quick: Annotated[
         bool,
-        typer.Option(help="2 splits, 20 epochs, fewer settings, built-in graphs for missing ones: does it all run?"),
+        typer.Option(help="2 splits, 10 epochs, fewer settings, built-in graphs for missing ones: does it all run?"),
     ] = False,
     only: Annotated[str | None, typer.Option(help="Only cells whose row or column has this name.")] = None,
     resume: Annotated[bool, typer.Option(help="Leave out cells that this commit has rows of already.")] = False,

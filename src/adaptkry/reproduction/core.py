@@ -19,7 +19,7 @@ from adaptkry.recipes import Recipe
 from adaptkry.splits import Split
 
 Settings = dict[str, Any]
-QUICK_EPOCHS, QUICK_SPLITS = 20, 2
+QUICK_EPOCHS, QUICK_SPLITS = 10, 2
 
 
 class MissingDataError(OSError):
