@@ -100,7 +100,7 @@ def test_a_folder_of_another_kind_is_not_written_to(said):
 
 def test_a_page_of_several_runs_leaves_their_own_pages_alone(home, said):
     before = (home / "run" / "report.html").read_bytes()
-    run("fit", "csbm", "--epochs", 3, "--splits", 2, "--out", "other/second", cwd=home)
+    said("fit", "csbm", "--epochs", 3, "--splits", 2, "--out", "other/second")
     assert "report: other/report.html" in said("report", "other/second", "run")
     assert (home / "run" / "report.html").read_bytes() == before
 
@@ -115,11 +115,10 @@ def test_folders_for_large_graphs_are_told_what_takes_them(home, said):
     assert f"is damaged: {block.name}. Mend it with:" in said("fit", "big-basis", code=2)
 
 
-def test_json_is_for_scripts(home):
-    found = json.loads(run("fit", "csbm", "--epochs", 3, "--splits", 2, "--json", cwd=home).stdout)
-    assert len(found["rows"]) == 2
-    assert json.loads(run("inspect", "edges.csv", "nodes.csv", "--json", cwd=home).stdout)["facts"]["nodes"] == 60
-    assert {"csbm", "cora"} <= {row["name"] for row in json.loads(run("datasets", "--json", cwd=home).stdout)}
+def test_json_is_for_scripts(said):
+    assert len(json.loads(said("fit", "csbm", "--epochs", 3, "--splits", 2, "--json"))["rows"]) == 2
+    assert json.loads(said("inspect", "edges.csv", "nodes.csv", "--json"))["facts"]["nodes"] == 60
+    assert {"csbm", "cora"} <= {row["name"] for row in json.loads(said("datasets", "--json"))}
 
 
 @pytest.mark.parametrize(

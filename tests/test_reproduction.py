@@ -149,7 +149,14 @@ def test_a_flat_or_rising_filter_is_not_low_pass():
     assert learned_filters.is_low_pass(np.linspace(1, 0, 101) ** 2)
 
 
-@pytest.mark.parametrize(("cora", "squirrel", "words"), [(0.1, 1.0, ["holds"] * 2), (5.0, -1.0, ["does not hold"] * 2)])
+@pytest.mark.parametrize(
+    ("cora", "squirrel", "words"),
+    [
+        (0.1, 1.0, ["holds"] * 2),
+        (5.0, -1.0, ["does not hold"] * 2),
+        (0.0, 0.0, ["holds", "does not hold"]),  # flat: no rise
+    ],
+)
 def test_the_two_claims_about_tau_can_hold_and_can_fail(cora, squirrel, words):
     found = {}
     for tau in np.linspace(0.1, 1.0, 10):

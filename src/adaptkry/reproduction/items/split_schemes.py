@@ -32,7 +32,8 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
         whole = [c for c in columns if all((m, c) in cells for m in methods)] if methods else []
         for column in whole[1:]:
             ours, theirs = ([cells[m, c].mean for m in methods] for c in (column, whole[0]))
-            agreement = float(stats.kendalltau(ours, theirs)[0])  # type: ignore[arg-type]
+            is_flat = len(set(ours)) == 1 or len(set(theirs)) == 1  # a flat line has no order
+            agreement = 0.0 if is_flat else float(stats.kendalltau(ours, theirs)[0])  # type: ignore[arg-type]
             shift = sum(ours) / len(ours) - sum(theirs) / len(theirs)
             notes.append(f"{column}: {shift:+.2f} points on average against {whole[0].split(', ')[1]}; rank "
                          f"correlation (Kendall) {agreement:.2f}.")  # fmt: skip

@@ -73,7 +73,8 @@ def claims(cells: Cells, item: dict) -> list[str]:
     taus, own = along(cells, "squirrel", END)
     if len(own) > 1:
         means = [c.mean for c in own]
-        best, order = taus[means.index(max(means))], float(stats.spearmanr(taus, means)[0])  # type: ignore[arg-type]
+        best, is_flat = taus[means.index(max(means))], len(set(means)) == 1  # a flat line has no order
+        order = 0.0 if is_flat else float(stats.spearmanr(taus, means)[0])  # type: ignore[arg-type]
         word = "holds" if best >= 0.8 and order >= 0.8 else "does not hold"
         said.append(f"Claim: Squirrel rises with tau and is best at 0.8 to 1. Best tau up to 1: {best:g}; rank "
                     f"correlation of tau and accuracy {order:.2f} (0.8 or more counts as rising): {word}.")  # fmt: skip
