@@ -17,6 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
+matplotlib.rcParams["svg.hashsalt"] = "adaptkry"  # the same picture is the same file
+
 NAMES = {
     "entries": "entries m",
     "degree": "hops K",
