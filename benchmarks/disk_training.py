@@ -1,12 +1,13 @@
 """How fast is an epoch from disk against the same epoch in memory, and how much memory does either take?
 
-    python -m benchmarks.disk_training [--rows 200000 2000000] [--splits 1] [--rounds 5] [--out results/outofcore.jsonl]
+    python -m benchmarks.disk_training [--rows 200000 2000000] [--splits 1] [--rounds 5] [--device cpu]
+                                       [--out results/outofcore.jsonl]
 
 Both are child processes with the same folder, splits, plan and seeds; they train an epoch in turns (training and
 validation; the file cache is warm after the first, which does not count), so a noisy neighbour disturbs both alike.
 Peak memory is the most that each process ever held (VmHWM), Python and torch in it. "Bare" is a process that has
 opened the folder and drawn the splits, and trains nothing: what is held for every row beside the basis. Bytes: a pass
-over the basis reads rows * (K + 1) * d * 4, and an epoch has two passes.
+over the basis reads rows * (K + 1) * d * 4, and an epoch has two passes. On a GPU "memory" is the GPU's own.
 """
 
 import argparse
@@ -55,7 +56,7 @@ def write_basis(path: Path, rows: int, degree: int, features: int, width: int, c
     return BasisFolder.open(path)
 
 
-def child(where: str, path: str, count: int, batch: int | None) -> None:
+def child(where: str, path: str, count: int, batch: int | None, device: str) -> None:
     """Train an epoch for every line that comes, and answer with its seconds and the most memory held so far."""
     folder = BasisFolder.open(path)
     split = from_disk.split_of(folder, "uniform", count)
@@ -64,13 +65,13 @@ def child(where: str, path: str, count: int, batch: int | None) -> None:
         print(json.dumps({"peak_bytes": memory.highest()}), flush=True)
         return
     made = recipe_for(folder, epochs=1000, patience=1000)
-    stream = from_disk.stream_of(folder, made, batch, 0 if where == "disk" else 2**60, "cpu")
+    stream = from_disk.stream_of(folder, made, batch, 0 if where == "disk" else 2**60, device)
     masks = {"train": split.train, "validation": split.validation}
     members = from_disk.members_of([made], split, 1)
     layout = Layout(made, stream.source.shape[0], folder.features, folder.classes)
-    training = Training(layout, stream, folder.labels, masks, members)
+    training = Training(layout, stream, folder.labels, masks, members, device=device)
     for number, _ in enumerate(sys.stdin):
-        spent = timing.seconds(lambda: training._epoch(number))  # noqa: B023
+        spent = timing.seconds(lambda: training._epoch(number), device)  # noqa: B023
         loss = float(training.state.tensors["curve/loss"][number].mean())
         told = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": stream.plan.slabs}
         print(json.dumps(told), flush=True)
@@ -79,9 +80,10 @@ def child(where: str, path: str, count: int, batch: int | None) -> None:
 class Child:
     """A process that trains an epoch when it is asked to."""
 
-    def __init__(self, where: str, path: Path, count: int, batch: int | None):
+    def __init__(self, where: str, path: Path, asked: argparse.Namespace):
         words = [sys.executable, "-m", "benchmarks.disk_training", "--child", where, "--folder", str(path)]
-        words += ["--splits", str(count), *(["--batch", str(batch)] if batch else [])]
+        words += ["--splits", str(asked.splits), "--device", asked.device]
+        words += ["--batch", str(asked.batch)] if asked.batch else []
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.told: list[dict] = []
 
@@ -103,7 +105,7 @@ def measure(rows: int, asked: argparse.Namespace, place: Path) -> dict:
     """One row: seconds an epoch and peak memory of both."""
     path = place / f"basis-{rows}"
     folder = write_basis(path, rows, asked.degree, asked.features, asked.width)
-    children = {name: Child(name, path, asked.splits, asked.batch) for name in ("bare", "memory", "disk")}
+    children = {name: Child(name, path, asked) for name in ("bare", "memory", "disk")}
     for turn in range(asked.rounds + 1):
         for name in ("memory", "disk") if turn % 2 else ("disk", "memory"):
             children[name].epoch()
@@ -131,7 +133,7 @@ def measure(rows: int, asked: argparse.Namespace, place: Path) -> dict:
         "disk_over_memory": spent["memory"] / spent["disk"],
         "peak_bytes": {name: one.told[-1]["peak_bytes"] for name, one in children.items()},
         "largest_loss_difference": gap,
-        **results.provenance(),
+        **results.provenance(asked.device),
     }  # fmt: skip
 
 
@@ -145,13 +147,14 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--place", default=None, help="where the folders go meanwhile")
     parser.add_argument("--out", default="results/outofcore.jsonl")
     parser.add_argument("--child", choices=("bare", "memory", "disk"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
-        child(asked.child, asked.folder, asked.splits, asked.batch)
+        child(asked.child, asked.folder, asked.splits, asked.batch, asked.device)
         return
     for rows in asked.rows:
         begun = time.monotonic()
