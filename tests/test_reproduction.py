@@ -239,7 +239,9 @@ def test_resume_leaves_out_what_this_commit_has(tmp_path):
     first = reproduction.reproduce(["tying"], QUICK, tmp_path)["tying"].rows
     assert first > 0
     assert reproduction.reproduce(["tying"], QUICK, tmp_path, resume=True)["tying"].rows == 0
-    assert reproduction.reproduce(["tying"], QUICK, tmp_path, only="tied")["tying"].rows == first // 2
+    assert reproduction.reproduce(["tying"], QUICK, tmp_path, only=["tied"])["tying"].rows == first // 2
+    with pytest.raises(ValueError, match="untied"):
+        reproduction.reproduce(["tying"], QUICK, tmp_path, only=["untid"])
 
 
 def test_an_unknown_item_is_answered_with_the_nearest_names():

@@ -89,7 +89,9 @@ def reproduce_items(
         bool,
         typer.Option(help="2 splits, 10 epochs, fewer settings, built-in graphs for missing ones: does it all run?"),
     ] = False,
-    only: Annotated[str | None, typer.Option(help="Only cells whose row or column has this name.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only cells whose row or column has this name; may be given several times.")
+    ] = None,
     resume: Annotated[bool, typer.Option(help="Leave out cells that this commit has rows of already.")] = False,
     render: Annotated[bool, typer.Option(help="Measure nothing, write the documents from the rows.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of rows; results, or runs/quick/results.")] = None,
@@ -108,7 +110,7 @@ def reproduce_items(
     pages = fitting.usable_folder(docs or Path("runs/quick" if quick else "docs"))
     done: dict[str, reproduction.Outcome] = {}
     if not render:
-        total = sum(len(reproduction.jobs_of(name, how, only)) for name in names)
+        total = sum(map(len, reproduction.jobs_of(names, how, only).values()))
         try:
             with timing.progress("cells", total, quiet=as_json) as tick:
                 done = reproduction.reproduce(names, how, rows, only=only, resume=resume, tick=tick)

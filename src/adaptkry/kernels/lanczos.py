@@ -15,6 +15,7 @@ from torch import Tensor
 BLOCKS = 128  # of rows at most: as many partial sums are added up by the block that comes last
 ROWS, COLUMNS, WARPS = 16, 64, 4  # a tile, and who works on it
 TILES = 4  # of a block at least
+BACK, EVICT = True, True
 PARTS = 32  # partial sums that are in flight together
 
 
@@ -45,10 +46,12 @@ def _total(partial, blocks, d, columns, inside, PARTS: tl.constexpr, COLUMNS: tl
 def _unit(
     u, w, out, partial, counters, state, k, n, parts, height, blocks,
     LAST: tl.constexpr, KEEP: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    COLUMNS: tl.constexpr, BACK: tl.constexpr, EVICT: tl.constexpr,
 ):  # fmt: skip
     """out[k] = u at unit length (or the length of x); from sums of u w and w w follow alpha_k and the size of P."""
     strip, block = tl.program_id(0), tl.program_id(1)
+    if BACK:
+        block = blocks - 1 - block
     d = parts * UNIT
     columns = strip * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < d
@@ -66,7 +69,7 @@ def _unit(
         mask = (rows < end)[:, None] & inside[None, :]
         at = rows[:, None].to(tl.int64) * d + columns[None, :]
         vector = tl.load(u + at, mask=mask, other=0.0)
-        tl.store(out + at, vector * length[None, :], mask=mask)
+        tl.store(out + at, vector * length[None, :], mask=mask, eviction_policy=EVICT)
         if not LAST:
             product = tl.load(w + at, mask=mask, other=0.0)
             dot += vector * product
@@ -87,7 +90,7 @@ def _unit(
 def _next(
     u, w, out, partial, counters, state, k, n, parts, height, blocks, tiny,
     START: tl.constexpr, FIRST: tl.constexpr, KEEP: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, EVICT: tl.constexpr,
 ):  # fmt: skip
     """W = w / beta_k - alpha_k q_k - beta_k q_{k-1}, with q_k = u / beta_k; from its squares follows beta_{k+1}.
 
@@ -117,7 +120,7 @@ def _next(
         if not START:
             made = tl.load(w + at, mask=mask, other=0.0) * inverse[None, :] - made * alpha[None, :]
             if not FIRST:
-                made -= tl.load(out + at, mask=mask, other=0.0) * back[None, :]
+                made -= tl.load(out + at, mask=mask, other=0.0, eviction_policy=EVICT) * back[None, :]
             tl.store(w + at, made, mask=mask)
         square += made * made
     tl.store(partial + block * d + columns, tl.sum(square, axis=0), mask=inside)
@@ -140,6 +143,7 @@ def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None
     unit = 4 if d % 4 == 0 else 1  # whether four columns can be loaded at once
     sizes = (n, d // unit, height, blocks)
     tile = {"KEEP": keep_norm, "UNIT": unit, "PARTS": PARTS, "ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": WARPS}
+    tile["EVICT"] = "evict_first" if EVICT else ""
     common = (
         out, x.new_empty(2, blocks, d), torch.zeros(strips, dtype=torch.int32, device=x.device),
         x.new_empty(degree + 2, 4, d),
@@ -148,7 +152,7 @@ def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None
     _next[grid](u, u, *common, -1, *sizes, tiny, START=True, FIRST=True, **tile)
     for k in range(degree):
         w = P @ u
-        _unit[grid](u, w, *common, k, *sizes, LAST=False, **tile)
+        _unit[grid](u, w, *common, k, *sizes, LAST=False, BACK=BACK, **tile)
         _next[grid](u, w, *common, k, *sizes, tiny, START=False, FIRST=k == 0, **tile)
         u = w
-    _unit[grid](u, u, *common, degree, *sizes, LAST=True, **tile)
+    _unit[grid](u, u, *common, degree, *sizes, LAST=True, BACK=BACK, **tile)

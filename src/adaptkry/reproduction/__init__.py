@@ -59,7 +59,7 @@ def reproduce(
     how: How,
     out: Path,
     *,
-    only: str | None = None,
+    only: Sequence[str] | None = None,
     resume: bool = False,
     tick: Callable[[], object] = lambda: None,
 ) -> dict[str, Outcome]:
@@ -69,26 +69,32 @@ def reproduce(
         names: items; see `ITEMS`.
         how: device, number of splits, quick or not.
         out: the folder of rows.
-        only: measure only cells whose row or column has this name.
+        only: measure only cells whose row or column has one of these names.
         resume: leave out cells that this commit has rows of already.
         tick: called after every job.
     """
-    return {name: measure(name, how, out, only, resume, tick) for name in names}
+    jobs = jobs_of(names, how, only)
+    return {name: measure(name, jobs[name], how, out, resume, tick) for name in names}
 
 
-def jobs_of(name: str, how: How, only: str | None = None) -> list[Job]:
-    """The jobs of an item, in order."""
-    made = pick(ITEMS, name, "item").jobs(PAPER[name], how)
-    return [job for job in made if only is None or only in (job.row, job.column)]
+def jobs_of(names: Sequence[str], how: How, only: Sequence[str] | None = None) -> dict[str, list[Job]]:
+    """The jobs of items, in order; a name in `only` that no cell of theirs has is an error with the nearest ones."""
+    made = {name: pick(ITEMS, name, "item").jobs(PAPER[name], how) for name in names}
+    cells = {cell: job for jobs in made.values() for job in jobs for cell in (job.row, job.column)}
+    for name in only or ():
+        pick(cells, name, "row or column")
+    return {
+        name: [job for job in jobs if not only or job.row in only or job.column in only] for name, jobs in made.items()
+    }
 
 
-def measure(name: str, how: How, out: Path, only: str | None, resume: bool, tick) -> Outcome:
+def measure(name: str, jobs: Sequence[Job], how: How, out: Path, resume: bool, tick) -> Outcome:
     """One item: a job that cannot run is told of, and the others go on."""
     origin = results.provenance(fitting.choose_device(how.device))
     stamp = {"item": name, "quick": how.quick, "made": datetime.now(UTC).isoformat(timespec="seconds"), **origin}
     path, outcome = out / f"{name}.jsonl", Outcome()
     done = there(path, name, origin["commit"], how.quick) if resume else set()
-    for job in jobs_of(name, how, only):
+    for job in jobs:
         if (job.row, job.column) not in done and job.graph not in outcome.missing:
             outcome.rows += run(job, how, path, stamp, outcome)
         tick()
