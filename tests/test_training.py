@@ -217,10 +217,11 @@ def test_gpu_dropout_kernels_give_a_member_the_same_training_alone_and_in_compan
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_no_host_synchronisation_inside_an_epoch():
     made = train(COMPANY, epochs=3, device="cuda", dtype=torch.float32)
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         made.state.tensors["epoch"].sub_(1)  # the curves end here
         made._epoch(2)
     finally:

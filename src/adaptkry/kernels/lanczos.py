@@ -15,8 +15,8 @@ from torch import Tensor
 BLOCKS = 128  # of rows at most: as many partial sums are added up by the block that comes last
 ROWS, COLUMNS, WARPS = 16, 64, 4  # a tile, and who works on it
 TILES = 4  # of a block at least
-BACK, EVICT = True, True
-PARTS = 32  # partial sums that are in flight together
+BACK, EVICT, STRIPS = True, True, True
+PARTS = 64  # partial sums that are in flight together
 
 
 @triton.jit
@@ -32,13 +32,13 @@ def _is_last(counters, strip, blocks):
 @triton.jit
 def _total(partial, blocks, d, columns, inside, PARTS: tl.constexpr, COLUMNS: tl.constexpr):
     """The partial sums of a strip added up, in order, in double precision."""
-    total = tl.zeros((COLUMNS,), dtype=tl.float64)
+    total = tl.zeros((PARTS, COLUMNS), dtype=tl.float64)
     for first in range(0, blocks, PARTS):
         part = first + tl.arange(0, PARTS)
         there = (part < blocks)[:, None] & inside[None, :]
         some = tl.load(partial + part[:, None] * d + columns[None, :], mask=there, other=0.0, cache_modifier=".cg")
-        total += tl.sum(some.to(tl.float64), axis=0)
-    return total
+        total += some.to(tl.float64)
+    return tl.sum(total, axis=0)
 
 
 # state: beta, 1 / beta (0 past the grade), the largest size of P seen before, alpha: [K + 2, 4, d]
@@ -46,12 +46,17 @@ def _total(partial, blocks, d, columns, inside, PARTS: tl.constexpr, COLUMNS: tl
 def _unit(
     u, w, out, partial, counters, state, k, n, parts, height, blocks,
     LAST: tl.constexpr, KEEP: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, BACK: tl.constexpr, EVICT: tl.constexpr,
+    COLUMNS: tl.constexpr, BACK: tl.constexpr, EVICT: tl.constexpr, STRIPS: tl.constexpr,
 ):  # fmt: skip
     """out[k] = u at unit length (or the length of x); from sums of u w and w w follow alpha_k and the size of P."""
-    strip, block = tl.program_id(0), tl.program_id(1)
-    if BACK:
-        block = blocks - 1 - block
+    if STRIPS:
+        block, strip = tl.program_id(0), tl.program_id(1)
+        if BACK:
+            strip = tl.num_programs(1) - 1 - strip
+    else:
+        strip, block = tl.program_id(0), tl.program_id(1)
+        if BACK:
+            block = blocks - 1 - block
     d = parts * UNIT
     columns = strip * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < d
@@ -90,13 +95,16 @@ def _unit(
 def _next(
     u, w, out, partial, counters, state, k, n, parts, height, blocks, tiny,
     START: tl.constexpr, FIRST: tl.constexpr, KEEP: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, EVICT: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, EVICT: tl.constexpr, STRIPS: tl.constexpr,
 ):  # fmt: skip
     """W = w / beta_k - alpha_k q_k - beta_k q_{k-1}, with q_k = u / beta_k; from its squares follows beta_{k+1}.
 
     START, with k = -1, only takes the squares of u, which is x.
     """
-    strip, block = tl.program_id(0), tl.program_id(1)
+    if STRIPS:
+        block, strip = tl.program_id(0), tl.program_id(1)
+    else:
+        strip, block = tl.program_id(0), tl.program_id(1)
     d = parts * UNIT
     columns = strip * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < d
@@ -143,12 +151,13 @@ def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None
     unit = 4 if d % 4 == 0 else 1  # whether four columns can be loaded at once
     sizes = (n, d // unit, height, blocks)
     tile = {"KEEP": keep_norm, "UNIT": unit, "PARTS": PARTS, "ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": WARPS}
+    tile["STRIPS"] = STRIPS
     tile["EVICT"] = "evict_first" if EVICT else ""
     common = (
         out, x.new_empty(2, blocks, d), torch.zeros(strips, dtype=torch.int32, device=x.device),
         x.new_empty(degree + 2, 4, d),
     )  # fmt: skip
-    grid, u = (strips, blocks), x.contiguous()
+    grid, u = (blocks, strips) if STRIPS else (strips, blocks), x.contiguous()
     _next[grid](u, u, *common, -1, *sizes, tiny, START=True, FIRST=True, **tile)
     for k in range(degree):
         w = P @ u

@@ -9,13 +9,12 @@ from adaptkry.reproduction.core import How, Job, training
 from adaptkry.reproduction.grids import Published, grid, reasons
 
 METHODS = ("orthkry", "adaptkry")
+DROPPED = "entries of terms dropped as for AdaptKry"
 FORMS = {  # what is trained; of the forms of OrthKry the one that is best on validation nodes is shown
-    "orthkry": ("orthkry", {"basis_options": ()}),
-    "orthkry, kept norms": ("orthkry", {}),
-    # Krylov terms are alike, and the mean of eleven of which nine in ten entries are dropped is still the signal;
-    # orthonormal terms are not alike.
-    "orthkry, no term dropped": ("orthkry", {"basis_options": (), "filter_dropout": 0.0}),
-    "orthkry, kept norms, no term dropped": ("orthkry", {"filter_dropout": 0.0}),
+    "orthkry": ("orthkry", {"basis_options": (), "filter_dropout": DROPPED}),
+    "orthkry, kept norms": ("orthkry", {"filter_dropout": DROPPED}),
+    "orthkry, no term dropped": ("orthkry", {"basis_options": ()}),
+    "orthkry, kept norms, no term dropped": ("orthkry", {}),
     "adaptkry": ("adaptkry", {}),
 }
 
@@ -29,14 +28,15 @@ def jobs(item: dict, how: How) -> list[Job]:
 
 
 def forms(graph: str) -> list[str]:
-    """Those that differ on this graph: where no term is dropped anyway, the last two are the first two."""
-    drops = recipe("orthkry", graph).filter_dropout > 0
-    return [form for form in FORMS if drops or "filter_dropout" not in FORMS[form][1]]
+    """Those that differ on this graph: where AdaptKry drops no terms either, two of them are the other two."""
+    return [form for form in FORMS if recipe("adaptkry", graph).filter_dropout or "no term dropped" not in form]
 
 
 def one(item: dict, how: How, graph: str, form: str, degree: int) -> Job:
     """A training of one form."""
     method, changes = FORMS[form]
+    if changes.get("filter_dropout") == DROPPED:
+        changes = changes | {"filter_dropout": recipe("adaptkry", graph).filter_dropout}
     made = recipe(method, graph, degree=degree, taus=(item["ours"]["taus"][graph],), **changes)
     return training(how, f"{graph} {form}", f"K = {degree}", graph, [made])
 
