@@ -15,8 +15,7 @@ from torch import Tensor
 BLOCKS = 128  # of rows at most: as many partial sums are added up by the block that comes last
 ROWS, COLUMNS, WARPS = 16, 64, 4  # a tile, and who works on it
 TILES = 4  # of a block at least
-BACK, EVICT, STRIPS = True, True, True
-PARTS = 64  # partial sums that are in flight together
+PARTS = 32  # partial sums that are in flight together
 
 
 @triton.jit
@@ -31,13 +30,12 @@ def _is_last(counters, strip, blocks):
 
 @triton.jit
 def _total(partial, blocks, d, columns, inside, PARTS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The partial sums of a strip added up, in order, in double precision."""
-    total = tl.zeros((PARTS, COLUMNS), dtype=tl.float64)
+    """The partial sums of a strip added up in a fixed order."""
+    total = tl.zeros((PARTS, COLUMNS), dtype=tl.float32)
     for first in range(0, blocks, PARTS):
         part = first + tl.arange(0, PARTS)
         there = (part < blocks)[:, None] & inside[None, :]
-        some = tl.load(partial + part[:, None] * d + columns[None, :], mask=there, other=0.0, cache_modifier=".cg")
-        total += some.to(tl.float64)
+        total += tl.load(partial + part[:, None] * d + columns[None, :], mask=there, other=0.0, cache_modifier=".cg")
     return tl.sum(total, axis=0)
 
 
@@ -46,17 +44,10 @@ def _total(partial, blocks, d, columns, inside, PARTS: tl.constexpr, COLUMNS: tl
 def _unit(
     u, w, out, partial, counters, state, k, n, parts, height, blocks,
     LAST: tl.constexpr, KEEP: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr, BACK: tl.constexpr, EVICT: tl.constexpr, STRIPS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """out[k] = u at unit length (or the length of x); from sums of u w and w w follow alpha_k and the size of P."""
-    if STRIPS:
-        block, strip = tl.program_id(0), tl.program_id(1)
-        if BACK:
-            strip = tl.num_programs(1) - 1 - strip
-    else:
-        strip, block = tl.program_id(0), tl.program_id(1)
-        if BACK:
-            block = blocks - 1 - block
+    strip, block = tl.program_id(0), blocks - 1 - tl.program_id(1)
     d = parts * UNIT
     columns = strip * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < d
@@ -67,14 +58,15 @@ def _unit(
         length *= tl.load(state + columns, mask=inside, other=0.0)
     dot = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)  # added up once, after the loop: no warp waits inside it
     square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    end = tl.minimum(n, (block + 1) * height)
-    out += k.to(tl.int64) * n * d
-    for row in range(block * height, end, ROWS):
+    first = block.to(tl.int64) * height * d  # numbers inside a block are short
+    u, w, out = u + first, w + first, out + k.to(tl.int64) * n * d + first
+    end = tl.minimum(n - block * height, height)
+    for row in range(0, end, ROWS):
         rows = row + tl.arange(0, ROWS)
         mask = (rows < end)[:, None] & inside[None, :]
-        at = rows[:, None].to(tl.int64) * d + columns[None, :]
+        at = rows[:, None] * d + columns[None, :]
         vector = tl.load(u + at, mask=mask, other=0.0)
-        tl.store(out + at, vector * length[None, :], mask=mask, eviction_policy=EVICT)
+        tl.store(out + at, vector * length[None, :], mask=mask, eviction_policy="evict_first")
         if not LAST:
             product = tl.load(w + at, mask=mask, other=0.0)
             dot += vector * product
@@ -83,10 +75,9 @@ def _unit(
         tl.store(partial + block * d + columns, tl.sum(dot, axis=0), mask=inside)
         tl.store(partial + (blocks + block) * d + columns, tl.sum(square, axis=0), mask=inside)
         if _is_last(counters, strip, blocks):
-            dots = _total(partial, blocks, d, columns, inside, PARTS, COLUMNS).to(tl.float32)
-            squares = _total(partial + blocks * d, blocks, d, columns, inside, PARTS, COLUMNS)
+            dots = _total(partial, blocks, d, columns, inside, PARTS, COLUMNS)
             tl.store(here + 3 * d, dots * inverse * inverse, mask=inside)
-            size = tl.sqrt(squares).to(tl.float32) * inverse
+            size = tl.sqrt(_total(partial + blocks * d, blocks, d, columns, inside, PARTS, COLUMNS)) * inverse
             before = tl.load(here + 2 * d, mask=inside, other=1.0)
             tl.store(here + 6 * d, tl.maximum(before, size), mask=inside)
 
@@ -95,22 +86,20 @@ def _unit(
 def _next(
     u, w, out, partial, counters, state, k, n, parts, height, blocks, tiny,
     START: tl.constexpr, FIRST: tl.constexpr, KEEP: tl.constexpr, UNIT: tl.constexpr, PARTS: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, EVICT: tl.constexpr, STRIPS: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """W = w / beta_k - alpha_k q_k - beta_k q_{k-1}, with q_k = u / beta_k; from its squares follows beta_{k+1}.
 
     START, with k = -1, only takes the squares of u, which is x.
     """
-    if STRIPS:
-        block, strip = tl.program_id(0), tl.program_id(1)
-    else:
-        strip, block = tl.program_id(0), tl.program_id(1)
+    strip, block = tl.program_id(0), tl.program_id(1)
     d = parts * UNIT
     columns = strip * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < d
     here = state + k * 4 * d + columns
     square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    end = tl.minimum(n, (block + 1) * height)
+    first = block.to(tl.int64) * height * d
+    u, w = u + first, w + first
     if not START:
         inverse = tl.load(here + d, mask=inside, other=0.0)
         alpha = tl.load(here + 3 * d, mask=inside, other=0.0) * inverse
@@ -119,21 +108,22 @@ def _next(
         if KEEP:  # q_{k-1} is stored at the length of x
             length = tl.load(state + columns, mask=inside, other=0.0)
             back = tl.where(length > 0, back / tl.where(length > 0, length, 1.0), 0.0)
-        out += (k - 1).to(tl.int64) * n * d
-    for row in range(block * height, end, ROWS):
+        out += (k - 1).to(tl.int64) * n * d + first
+    end = tl.minimum(n - block * height, height)
+    for row in range(0, end, ROWS):
         rows = row + tl.arange(0, ROWS)
         mask = (rows < end)[:, None] & inside[None, :]
-        at = rows[:, None].to(tl.int64) * d + columns[None, :]
+        at = rows[:, None] * d + columns[None, :]
         made = tl.load(u + at, mask=mask, other=0.0)
         if not START:
             made = tl.load(w + at, mask=mask, other=0.0) * inverse[None, :] - made * alpha[None, :]
             if not FIRST:
-                made -= tl.load(out + at, mask=mask, other=0.0, eviction_policy=EVICT) * back[None, :]
+                made -= tl.load(out + at, mask=mask, other=0.0, eviction_policy="evict_first") * back[None, :]
             tl.store(w + at, made, mask=mask)
         square += made * made
     tl.store(partial + block * d + columns, tl.sum(square, axis=0), mask=inside)
     if _is_last(counters, strip, blocks):
-        beta = tl.sqrt(_total(partial, blocks, d, columns, inside, PARTS, COLUMNS)).to(tl.float32)
+        beta = tl.sqrt(_total(partial, blocks, d, columns, inside, PARTS, COLUMNS))
         if START:  # a signal of any size is a signal; a new direction is held against the size of P, at least 1
             alive = beta > 0
             tl.store(here + 6 * d, tl.full((COLUMNS,), 1.0, tl.float32), mask=inside)
@@ -151,17 +141,16 @@ def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None
     unit = 4 if d % 4 == 0 else 1  # whether four columns can be loaded at once
     sizes = (n, d // unit, height, blocks)
     tile = {"KEEP": keep_norm, "UNIT": unit, "PARTS": PARTS, "ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": WARPS}
-    tile["STRIPS"] = STRIPS
-    tile["EVICT"] = "evict_first" if EVICT else ""
     common = (
         out, x.new_empty(2, blocks, d), torch.zeros(strips, dtype=torch.int32, device=x.device),
         x.new_empty(degree + 2, 4, d),
     )  # fmt: skip
-    grid, u = (blocks, strips) if STRIPS else (strips, blocks), x.contiguous()
+    grid, u = (strips, blocks), x.contiguous()
     _next[grid](u, u, *common, -1, *sizes, tiny, START=True, FIRST=True, **tile)
     for k in range(degree):
         w = P @ u
-        _unit[grid](u, w, *common, k, *sizes, LAST=False, BACK=BACK, **tile)
+        # One goes over the rows backwards and the other forwards: what either read last is still in the cache.
+        _unit[grid](u, w, *common, k, *sizes, LAST=False, **tile)
         _next[grid](u, w, *common, k, *sizes, tiny, START=False, FIRST=k == 0, **tile)
         u = w
-    _unit[grid](u, u, *common, degree, *sizes, LAST=True, BACK=BACK, **tile)
+    _unit[grid](u, u, *common, degree, *sizes, LAST=True, **tile)
