@@ -347,8 +347,8 @@ def test_the_commands_fit_resume_and_predict(folder, tmp_path, monkeypatch, caps
     assert "share out basis folders only" in call("fit", "csbm", code=2)
 
 
-def command(folder, out, *more, epochs=12):
-    words = ["-m", "adaptkry", "fit", folder.path, "--out", out, "--epochs", epochs, "--splits", 2, "--device", "cpu"]
+def command(folder, out, *more, epochs=12, device="cpu"):
+    words = ["-m", "adaptkry", "fit", folder.path, "--out", out, "--epochs", epochs, "--splits", 2, "--device", device]
     words += ["--split", "stratified", "--batch", 20, "--memory", "0B", "--degree", 2, "--set", "hidden=12"]
     return [str(word) for word in (*words, "--set", "patience=1000", *more)]
 
@@ -407,7 +407,19 @@ TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalon
 @pytest.mark.distributed
 def test_two_processes_step_as_one_with_their_gradients_averaged(folder, tmp_path):
     finish(start(command(folder, tmp_path, "--set", "select=last", epochs=3), TORCHRUN))
+    assert_gradients_were_averaged(folder, runs.load_run(tmp_path), rtol=1e-5)
+
+
+@pytest.mark.gpu
+def test_gpu_two_processes_that_share_a_gpu_step_as_one(folder, tmp_path):
+    plain = ("--set", "select=last", "--set", "mlp_dropout=0")  # a GPU throws other dice
+    finish(start(command(folder, tmp_path, *plain, epochs=3, device="cuda:0"), TORCHRUN))
     run = runs.load_run(tmp_path)
+    assert run.rows[0]["device"] == torch.cuda.get_device_name(0)
+    assert_gradients_were_averaged(folder, run, rtol=1e-2)  # TF32
+
+
+def assert_gradients_were_averaged(folder, run, rtol):
     made, split = run.recipes[0], from_disk.split_of(folder, "stratified", 2)
     masks = {"train": split.train, "validation": split.validation}
     pair = []
@@ -424,7 +436,7 @@ def test_two_processes_step_as_one_with_their_gradients_averaged(folder, tmp_pat
             first._step({name: (found[0][name] + found[1][name]) / 2 for name in found[0]})
     assert int(first.state.tensors["steps"]) > 3
     for name, w in first.state.group("weights").items():
-        torch.testing.assert_close(run.weights[name], w, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(run.weights[name], w, rtol=rtol, atol=rtol)
 
 
 def children(pid: int) -> list[int]:

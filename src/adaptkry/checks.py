@@ -115,17 +115,35 @@ def labels(values, nodes: int) -> Tensor:
 
 def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
     """Labels [n] with at least two classes among the known ones; with one there is nothing to learn."""
-    known = y[y >= 0]
-    found = known.unique().tolist()
+    sizes = class_sizes(y)
+    found = sizes.nonzero()[:, 0].tolist()
     if not found:
         raise ValueError(f"training needs at least 2 classes, but none of {len(y)} nodes has a label. Label some.")
     if len(found) == 1:
         name = names[found[0]] if names else found[0]
         raise ValueError(
-            f"training needs at least 2 classes, but the {len(known)} labelled nodes (of {len(y)}) are all of class "
+            f"training needs at least 2 classes, but the {int(sizes.sum())} labelled nodes (of {len(y)}) are all of class "
             f"{name!r}. Label nodes of another class too."
         )
     return y
+
+
+PIECE = 2**20  # labels that are counted at once: torch's `unique` takes forty bytes a node
+
+
+def class_sizes(y: Tensor, mask: Tensor | None = None) -> Tensor:
+    """How many nodes of a mask [n], or of all, each class has: [classes]; unknown labels are not counted.
+
+    >>> class_sizes(torch.tensor([2, 0, -1, 2]))
+    tensor([1, 0, 2])
+    """
+    classes = max(0, int(y.max()) + 1) if len(y) else 0
+    sizes = torch.zeros(classes, dtype=torch.long)
+    for start in range(0, len(y), PIECE):
+        some = y[start : start + PIECE]
+        some = some if mask is None else some[mask[start : start + PIECE]]
+        sizes += torch.bincount(some[some >= 0], minlength=classes)
+    return sizes
 
 
 def edges(values, nodes: int | None) -> tuple[Tensor, int]:

@@ -69,20 +69,21 @@ def own_device(device: torch.device) -> torch.device:
     if local >= torch.cuda.device_count():
         raise ValueError(
             f"{local + 1} processes or more were started on this machine, but it has {torch.cuda.device_count()} GPUs. "
-            f"Start one a GPU (torchrun --nproc-per-node), or use the device cpu."
+            f"Start one a GPU (torchrun --nproc-per-node), or use the device cpu, or cuda:0 to share one GPU."
         )
     return torch.device("cuda", local)
 
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[Group]:
-    """The group that torchrun started, while the block lasts: gloo on CPUs, NCCL on GPUs."""
+    """The group that torchrun started, while the block lasts: NCCL where every process has a GPU, else gloo."""
     if world() == 1:
         yield ALONE
         return
+    has_own = device.type == "cuda" and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    dist.init_process_group("nccl" if has_own else "gloo")
     try:
         yield Group(dist.get_rank(), dist.get_world_size())
     finally:

@@ -95,16 +95,22 @@ def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[
 def draw_class_balanced(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
     """Node ids of train, validation and test of one seed, the first two in the order in which they were drawn."""
     random = np.random.RandomState(seed)
-    known = np.flatnonzero(labels >= 0)
-    classes = int(labels.max()) + 1
-    share = round(0.6 * len(known) / classes)
-    train = []
+    left = labels >= 0
+    known, classes = int(left.sum()), int(labels.max()) + 1
+    share, train = round(0.6 * known / classes), []
     for label in range(classes):
-        members = np.flatnonzero(labels == label)
+        members = _ids(labels == label)
         train.append(members if len(members) < share else random.choice(members, share, replace=False))
-    rest = np.setdiff1d(known, np.concatenate(train))
-    validation = random.choice(rest, min(round(0.2 * len(known)), len(rest)), replace=False)
-    return np.concatenate(train), validation, np.setdiff1d(rest, validation)
+        left[train[-1]] = False
+    rest = _ids(left)
+    validation = random.choice(rest, min(round(0.2 * known), len(rest)), replace=False)
+    left[validation] = False
+    return np.concatenate(train), validation, _ids(left)
+
+
+def _ids(mask: np.ndarray) -> np.ndarray:
+    """The nodes of a mask in their order; short numbers where they do, since big graphs have many."""
+    return np.flatnonzero(mask).astype(np.int32 if len(mask) < 2**31 else np.int64)
 
 
 def class_permuted(y, count: int = 10, seed: int = 0, *, names: Sequence[str] | None = None) -> Split:
@@ -126,7 +132,7 @@ def draw_class_permuted(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]
     die = torch.Generator().manual_seed(seed)
     classes, known = int(labels.max()) + 1, int((labels >= 0).sum())
     share = round(0.6 * known / classes)
-    members = [np.flatnonzero(labels == label) for label in range(classes)]
+    members = [_ids(labels == label) for label in range(classes)]
     mixed = [own[torch.randperm(len(own), generator=die).numpy()] for own in members]
     rest = np.concatenate([own[share:] for own in mixed])
     rest = rest[torch.randperm(len(rest), generator=die).numpy()]
@@ -146,8 +152,8 @@ def stratified(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed:
 
 def _draw_stratified(labels: np.ndarray, cuts: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, ...]:
     shares = []
-    for label in np.unique(labels[labels >= 0]):
-        members = random.permutation(np.flatnonzero(labels == label))
+    for label in checks.class_sizes(torch.from_numpy(labels)).nonzero()[:, 0].tolist():
+        members = random.permutation(_ids(labels == label))
         shares.append(np.split(members, _ends(len(members), cuts))[:3])
     return tuple(np.concatenate(part) for part in zip(*shares, strict=True))
 
@@ -164,7 +170,7 @@ def _ends(size: int, cuts: np.ndarray) -> tuple[int, int, int]:
 def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Split:
     """Labelled nodes at random, classes not looked at; split i is drawn with seed + i."""
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
-    known = np.flatnonzero(labels >= 0)
+    known = _ids(labels >= 0)
     ends = np.rint(cuts * len(known)).astype(int)
     parts = (np.split(np.random.default_rng(one).permutation(known), ends)[:3] for one in seeds)
     return _from_ids(parts, labels, "uniform", seeds, names)
@@ -214,9 +220,11 @@ def absent_classes(split: Split, y: Tensor, names: Sequence[str] | None = None) 
     'test lacks class cat in every split.')
     """
     found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    present = checks.class_sizes(y).nonzero()[:, 0].tolist()
     for part in PARTS:
-        for label in y[y >= 0].unique().tolist():
-            missing = tuple((~getattr(split, part)[:, y == label].any(1)).nonzero()[:, 0].tolist())
+        sizes = torch.stack([checks.class_sizes(y, mask) for mask in getattr(split, part)])  # [s, classes]
+        for label in present:
+            missing = tuple((sizes[:, label] == 0).nonzero()[:, 0].tolist())
             if missing:
                 found.setdefault((part, missing), []).append(str(names[label] if names else label))
     return tuple(
@@ -255,7 +263,7 @@ def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], name
     masks = torch.zeros(3, len(seeds), len(labels), dtype=torch.bool)
     for row, triple in enumerate(parts):
         for mask, ids in zip(masks, triple, strict=True):
-            mask[row, torch.from_numpy(ids)] = True
+            mask[row].numpy()[ids] = True
     train, validation, test = masks
     split = Split(train, validation, test, scheme, tuple(seeds))
     return replace(split, warnings=absent_classes(split, torch.from_numpy(labels), names))

@@ -15,7 +15,7 @@ from torch import Tensor
 BLOCKS = 128  # of rows at most: as many partial sums are added up by the block that comes last
 ROWS, COLUMNS, WARPS = 16, 64, 4  # a tile, and who works on it
 TILES = 4  # of a block at least
-PARTS = 32  # partial sums that are in flight together
+PARTS = 16  # partial sums that are in flight together
 
 
 @triton.jit
