@@ -122,8 +122,8 @@ def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
     if len(found) == 1:
         name = names[found[0]] if names else found[0]
         raise ValueError(
-            f"training needs at least 2 classes, but the {int(sizes.sum())} labelled nodes (of {len(y)}) are all of class "
-            f"{name!r}. Label nodes of another class too."
+            f"training needs at least 2 classes, but the {int(sizes.sum())} labelled nodes (of {len(y)}) are all of "
+            f"class {name!r}. Label nodes of another class too."
         )
     return y
 
