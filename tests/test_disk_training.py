@@ -359,6 +359,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "passive",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    "NVIDIA_TF32_OVERRIDE": "0",  # on a GPU, so that it can be compared with a CPU
 }
 
 
@@ -407,7 +408,11 @@ TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalon
 @pytest.mark.distributed
 def test_two_processes_step_as_one_with_their_gradients_averaged(folder, tmp_path):
     finish(start(command(folder, tmp_path, "--set", "select=last", epochs=3), TORCHRUN))
-    assert_gradients_were_averaged(folder, runs.load_run(tmp_path), rtol=1e-5)
+    run = runs.load_run(tmp_path)
+    weights, losses = averaged_by_hand(folder, run)
+    for name, w in weights.items():
+        torch.testing.assert_close(run.weights[name], w, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-5)
 
 
 @pytest.mark.gpu
@@ -416,10 +421,14 @@ def test_gpu_two_processes_that_share_a_gpu_step_as_one(folder, tmp_path):
     finish(start(command(folder, tmp_path, *plain, epochs=3, device="cuda:0"), TORCHRUN))
     run = runs.load_run(tmp_path)
     assert run.rows[0]["device"] == torch.cuda.get_device_name(0)
-    assert_gradients_were_averaged(folder, run, rtol=1e-2)  # TF32
+    _, losses = averaged_by_hand(
+        folder, run
+    )  # and not the weights: Adam enlarges what rounding does to small gradients
+    np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-3)
 
 
-def assert_gradients_were_averaged(folder, run, rtol):
+def averaged_by_hand(folder, run, epochs=3):
+    """Weights and losses [epochs, b] of two processes, played by this one."""
     made, split = run.recipes[0], from_disk.split_of(folder, "stratified", 2)
     masks = {"train": split.train, "validation": split.validation}
     pair = []
@@ -427,16 +436,18 @@ def assert_gradients_were_averaged(folder, run, rtol):
         stream = from_disk.stream_of(folder, made, 20, 0, "cpu", Group(rank, 2))
         pair.append(Training(run.layout, stream, folder.labels, masks, run.members))
     first, second = pair
-    second.state = first.state
-    for epoch in range(3):
+    second.state, losses = first.state, []
+    for epoch in range(epochs):
         for training in pair:
             training._throw_anew(epoch)
+        steps = []
         for batches in zip(*(training._batches("train", epoch) for training in pair), strict=True):
-            found = [training._gradients(batch)[1] for training, batch in zip(pair, batches, strict=True)]
-            first._step({name: (found[0][name] + found[1][name]) / 2 for name in found[0]})
-    assert int(first.state.tensors["steps"]) > 3
-    for name, w in first.state.group("weights").items():
-        torch.testing.assert_close(run.weights[name], w, rtol=rtol, atol=rtol)
+            found = [training._gradients(batch) for training, batch in zip(pair, batches, strict=True)]
+            first._step({name: (found[0][1][name] + found[1][1][name]) / 2 for name in found[0][1]})
+            steps.append((found[0][0] + found[1][0]) / 2)
+        losses.append(torch.stack(steps).mean(0))
+    assert int(first.state.tensors["steps"]) > epochs
+    return first.state.group("weights"), torch.stack(losses).numpy()
 
 
 def children(pid: int) -> list[int]:
