@@ -45,7 +45,18 @@ def speed(rows: list[dict]) -> list[str]:
                 f"as a loop over splits on {row['device']} (test accuracy {100 * row['test_batched']:.1f} and "
                 f"{100 * row['test_loop']:.1f} %)."
             )
-    return lines + rest
+    return lines + rest + orthonormal([row for row in rows if row["benchmark"] == "orthonormal"])
+
+
+def orthonormal(rows: list[dict]) -> list[str]:
+    """A sentence: the orthonormal basis against the Krylov basis."""
+    found = newest(rows, "graph")
+    if not found:
+        return []
+    each = ", ".join(f"{row['graph']} {row['device_ratio']:.2f}" for row in found)
+    hops, commits = found[-1]["config"]["degree"], ", ".join(sorted({row["commit"] for row in found}))
+    return [f"An orthonormal basis of {hops} hops takes this many times the Krylov basis' time on {found[-1]['device']}: "
+            f"{each} (device time, commit {commits})."]  # fmt: skip
 
 
 def accuracy(rows: list[dict]) -> list[str]:

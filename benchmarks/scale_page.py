@@ -45,12 +45,17 @@ def basis(rows: list[dict]) -> list[str]:
 
 def training(rows: list[dict]) -> list[str]:
     """Markdown, one line a size: epochs from disk against epochs in memory, and what either holds."""
-    head = ["rows", "basis", "splits", "epoch in memory", "epoch from disk", "rate", "peak, in memory"]
+    head = ["rows", "basis", "splits", "device", "epoch in memory", "epoch from disk", "rate", "peak, in memory"]
     lines = [f"| {' | '.join([*head, 'peak, from disk', 'peak, bare', 'commit'])} |"]
-    lines += ["|---" * 10 + "|"]
-    for row in newest([{**row, "key": str(row["config"])} for row in rows], "key"):
+    lines += ["|---" * 11 + "|"]
+    for row in newest([{**row, "key": f"{row['config']} {row['device']}"} for row in rows], "key"):
         spent, peak = row["seconds"], [show_bytes(row["peak_bytes"][key]) for key in ("memory", "disk", "bare")]
-        head = [f"{row['config']['rows']:,}", show_bytes(row["basis_bytes"]), f"{row['config']['splits']}"]
+        head = [
+            f"{row['config']['rows']:,}",
+            show_bytes(row["basis_bytes"]),
+            f"{row['config']['splits']}",
+            row["device"],
+        ]
         middle = [f"{spent['memory']:.2f} s", f"{spent['disk']:.2f} s", f"{100 * row['disk_over_memory']:.0f} %"]
         lines.append(f"| {' | '.join([*head, *middle, *peak, row['commit']])} |")
     return lines

@@ -236,6 +236,13 @@ def test_compare_ranks_methods_and_names_its_file(home):
     assert [one["method"] for one in page["methods"]] == ["adaptkry", "mlp"]
     assert found.stdout.strip().endswith("report: both/report.html")
     assert (home / "both" / "report.html").exists()
+    page["methods"][1]["failed"] = "stopped"  # so it is trained again, and the other one is not
+    (home / "both" / "comparison.json").write_text(json.dumps(page))
+    assert run(*words, "--epochs", "20", "--out", "both", "--resume", cwd=home).returncode == 0
+    other = json.loads((home / "both" / "comparison.json").read_text())["methods"]
+    assert other[0]["seconds"] == page["methods"][0]["seconds"]
+    assert other[1]["seconds"] != page["methods"][1]["seconds"]
+    assert other[1]["mean"] == page["methods"][1]["mean"]
     words = ["report", "both", "--out", "again.html", "--figures", "figures", "--json"]
     again = json.loads(run(*words, cwd=home).stdout)
     assert again["report"] == "again.html"

@@ -60,6 +60,29 @@ def test_a_method_that_cannot_run_leaves_a_gap_and_the_others_go_on(monkeypatch,
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 4
 
 
+def test_a_comparison_that_was_stopped_goes_on_with_the_methods_it_has(entries, tmp_path, monkeypatch):
+    key = comparison.key_of(GRAPH, SPLIT, {"epochs": 30})
+    assert comparison.load(tmp_path, key) == []
+    comparison.save(entries[:2], SPLIT, tmp_path, key)
+    real, trained = comparison.entry, []
+    monkeypatch.setattr(
+        comparison, "entry", lambda g, method, *rest: (trained.append(method), real(g, method, *rest))[1]
+    )
+    kept = comparison.load(tmp_path, key)
+    again = comparison.compare(GRAPH, ["mlp", "adaptkry", "gcn"], SPLIT, {"epochs": 30}, device="cpu", kept=kept)
+    assert trained == [entries[2]["method"]]
+    for name in ("method", "mean", "low", "high", "behind", "behind_half"):
+        assert [one[name] for one in again] == [one[name] for one in entries]
+    with pytest.raises(ValueError, match="other settings"):
+        comparison.load(tmp_path, comparison.key_of(GRAPH, SPLIT, {"epochs": 31}))
+
+
+def test_a_method_that_has_lost_rows_or_failed_is_trained_again(entries, tmp_path):
+    lost = [entries[0] | {"failed": "no memory"}, entries[1], entries[2] | {"rows": entries[2]["rows"][:3]}]
+    comparison.save(lost, SPLIT, tmp_path, "key")
+    assert [one["method"] for one in comparison.load(tmp_path, "key")] == [entries[1]["method"]]
+
+
 def test_a_method_whose_trainings_all_fail_says_why():
     huge = Graph.from_scipy(GRAPH.adjacency, 3e38 * torch.ones(150, 50), GRAPH.y)
     found = comparison.compare(huge, ["mlp"], SPLIT, {"epochs": 5}, device="cpu")[0]

@@ -82,13 +82,13 @@ def experiment(tmp_path_factory):
     methods = [series(s, names, range(14), range(-1, 13), range(1, 15)) for s in ("Cora", "Actor")]
     made = experiments.experiment(
         "Sensitivity <b>now</b>",
-        lead="It holds.",
+        lead="It `<b>holds</b>`, it does.",
         tables=[experiments.table("Every graph", columns, [[*row, *range(12)] for row in rows], EVIL)],
         charts=[
             experiments.chart("Seconds", lines, x="tau", y="seconds", log=True),
             experiments.chart("Methods", methods, x="method", y="test %"),
         ],
-        notes=["warning: few nodes", EVIL],
+        notes=["warning: few nodes", EVIL, "one ` alone"],
         made={"version": "1"},
     )
     place = tmp_path_factory.mktemp("experiment")
@@ -238,6 +238,9 @@ def test_in_a_browser_verdicts_are_badges_with_words_and_names_stay_text(opened)
     badges = opened.find_elements("css selector", "td .badge")
     assert {badge.text.split()[-1] for badge in badges} == {"holds", "above", "below"}
     assert len({badge.value_of_css_property("color") for badge in badges}) == 3
+    assert opened.find_element("css selector", ".lead").text == "It <b>holds</b>, it does."
+    assert [code.text for code in opened.find_elements("css selector", "code")] == ["<b>holds</b>"]
+    assert "one ` alone" in [item.text for item in opened.find_elements("css selector", "li")]
     assert EVIL in column(opened, "published")
     assert EVIL in [item.text for item in opened.find_elements("css selector", ".legend li")]
     assert opened.execute_script("return document.querySelectorAll('script, b').length") == 2

@@ -316,7 +316,8 @@ def kept_of_tune(folder: Path) -> str:
 
 
 @app.command(
-    epilog="Examples:  adaptkry compare csbm --methods adaptkry,gcn,mlp  |  adaptkry compare chameleon --methods all"
+    epilog="Examples:  adaptkry compare csbm --methods adaptkry,gcn,mlp  |  adaptkry compare cora --methods all  |  "
+    "adaptkry compare cora --methods all --resume"
 )
 def compare(
     graph: GraphName,
@@ -327,6 +328,7 @@ def compare(
     more: Chosen = None,
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-comparison by default.")] = None,
+    resume: Annotated[bool, typer.Option(help="Leave out methods that are in the folder already.")] = False,
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
@@ -338,7 +340,11 @@ def compare(
     loaded = load(graph, data_root)
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(loaded.info.name).name}-comparison"
-    if (fitting.usable_folder(folder, "comparison.json") / "comparison.json").exists():
+    changes = for_graph(loaded.info.name) | settings.merged({"epochs": epochs}, more or ())
+    key = comparison.key_of(loaded, chosen, changes)
+    fitting.usable_folder(folder, "comparison.json")
+    kept = comparison.load(folder, key) if resume else []
+    if (folder / "comparison.json").exists() and not resume:
         typer.echo(f"the comparison in {folder} will be replaced", err=True)
     for text in chosen.warnings:
         typer.echo(f"warning: {text}", err=True)
@@ -346,17 +352,16 @@ def compare(
 
     def keep(entry: dict) -> None:
         done.append(entry)
-        comparison.save(done, chosen, folder)  # what is done survives whatever comes
+        comparison.save(done, chosen, folder, key)  # what is done survives whatever comes
         tick()
 
-    try:
-        with timing.progress("methods", len(names), quiet=as_json) as tick:
-            changes = for_graph(loaded.info.name) | settings.merged({"epochs": epochs}, more or ())
-            entries = comparison.compare(loaded, names, chosen, changes, device=device, done=keep)
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {len(done)} of {len(names)} methods are in {folder}", err=True)
-        raise typer.Exit(130) from None
-    written = comparison.save(entries, chosen, folder)
+    going_on = f"methods are in {folder}; the same command with --resume goes on"
+    with (
+        stoppable(lambda: f"{len(done)} of {len(names)} {going_on}"),
+        timing.progress("methods", len(names), quiet=as_json) as tick,
+    ):
+        entries = comparison.compare(loaded, names, chosen, changes, device=device, kept=kept, done=keep)
+    written = comparison.save(entries, chosen, folder, key)
     made = results.provenance(fitting.choose_device(device))
     seen = experiments.of_comparison(entries, chosen.warnings, loaded.info.name, loaded.info.metric, made)
     reports.write_facts(folder, seen)

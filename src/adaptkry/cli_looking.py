@@ -13,6 +13,7 @@ from adaptkry.cli_options import DataRoot, Device, GraphName, load
 from adaptkry.lookup import pick
 from adaptkry.reproduction import documents
 from adaptkry.screens import Json
+from adaptkry.stopping import stoppable
 
 app = typer.Typer()
 
@@ -111,12 +112,11 @@ def reproduce_items(
     done: dict[str, reproduction.Outcome] = {}
     if not render:
         total = sum(map(len, reproduction.jobs_of(names, how, only).values()))
-        try:
-            with timing.progress("cells", total, quiet=as_json) as tick:
-                done = reproduction.reproduce(names, how, rows, only=only, resume=resume, tick=tick)
-        except KeyboardInterrupt:
-            typer.echo(f"stopped; finished cells are in {rows}, --resume leaves them out", err=True)
-            raise typer.Exit(130) from None
+        with (
+            stoppable(lambda: f"finished cells are in {rows}, --resume leaves them out"),
+            timing.progress("cells", total, quiet=as_json) as tick,
+        ):
+            done = reproduction.reproduce(names, how, rows, only=only, resume=resume, tick=tick)
     page = documents.write(names, rows, pages, quick)
     missing = {graph: why for one in done.values() for graph, why in one.missing.items()}
     failed = [f"{name}: {text}" for name, one in done.items() for text in one.failed]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
-from adaptkry import fitting, memory, storage, tuning
+from adaptkry import fitting, memory, results, storage, tuning
 from adaptkry.graph import Graph
 from adaptkry.runs import Run
 from adaptkry.splits import Split
@@ -21,6 +21,7 @@ def compare(
     changes: dict | None = None,
     *,
     device: str = "auto",
+    kept: Sequence[dict] = (),
     look: Callable[..., object] = lambda _: None,
     done: Callable[[dict], object] = lambda _: None,
 ) -> list[dict]:
@@ -32,12 +33,13 @@ def compare(
         split: the splits all of them share.
         changes: settings that all methods get; None leaves a method's own.
         device: "auto", "cpu", "cuda".
+        kept: entries of a comparison that was stopped, which are not trained again.
         look: called with the training every few epochs.
         done: called with each entry as soon as it is there.
     """
-    entries = []
+    entries, there = [], {one["method"]: one for one in kept}
     for method in dict.fromkeys(methods):
-        entries.append(entry(graph, method, split, device, look, changes or {}))
+        entries.append(there.get(method) or entry(graph, method, split, device, look, changes or {}))
         done(entries[-1])
     ranked(entries)
     return sorted(entries, key=lambda one: -np.inf if one["mean"] is None else one["mean"], reverse=True)
@@ -52,12 +54,20 @@ def entry(graph: Graph, method: str, split: Split, device: str, look, changes: d
         with memory.peak(where) as peak:
             run, tried = tuning.choose(graph, made, split, device=device, look=look)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
-        return {"method": method, "failed": str(error).splitlines()[0], "mean": None, "rows": [], "tried": []}
+        return {
+            "method": method,
+            "failed": str(error).splitlines()[0],
+            "mean": None,
+            "trainings": 0,
+            "rows": [],
+            "tried": [],
+        }
     found = summary(test_scores(run.rows))
     why = next((row["failed"] for row in run.rows if row["failed"]), None) if found["mean"] is None else None
     return {
         "method": method, "failed": why, **found, "seconds": time.perf_counter() - start,
-        "parameters": parameters(run), "peak_bytes": peak.bytes, "tried": tried, "rows": run.rows,
+        "parameters": parameters(run), "peak_bytes": peak.bytes, "tried": tried,
+        "trainings": len(run.rows), "rows": run.rows,
     }  # fmt: skip
 
 
@@ -105,13 +115,37 @@ def ranked(entries: list[dict]) -> None:
         one["behind_half"] = interval(np.array(pairs)) if pairs else None
 
 
-def save(entries: list[dict], split: Split, folder: Path) -> Path:
+def key_of(graph: Graph, split: Split, changes: dict) -> str:
+    """What decides the entries of a comparison: the graph, the splits, and the settings that all methods get."""
+    parts = [graph.indptr, graph.indices, graph.weights, graph.y, graph.x, split.train, split.validation, split.test]
+    return f"{fitting.digest_of(parts)} {json.dumps(changes, sort_keys=True)}"
+
+
+def save(entries: list[dict], split: Split, folder: Path, key: str = "") -> Path:
     """Write `rows.jsonl`, one row a training, and `comparison.json`, one entry a method."""
     rows = [row for one in entries for row in one["rows"]]
     storage.write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
     page = {
+        "key": key,
         "warnings": list(split.warnings),
         "methods": [{k: v for k, v in one.items() if k != "rows"} for one in entries],
     }
     storage.write(folder / "comparison.json", json.dumps(page, indent=1))
     return folder / "comparison.json"
+
+
+def load(folder: Path, key: str) -> list[dict]:
+    """The entries that a comparison left in a folder; those that failed or have lost rows are left out."""
+    if not (folder / "comparison.json").exists():
+        return []
+    page = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
+    if page.get("key") != key:
+        raise ValueError(
+            f"the comparison in {folder} is of another graph, other splits or other settings: use another --out, or no "
+            "--resume."
+        )
+    rows = results.read(folder / "rows.jsonl")
+    entries = [
+        one | {"rows": [row for row in rows if row["config"]["method"] == one["method"]]} for one in page["methods"]
+    ]
+    return [one for one in entries if not one["failed"] and len(one["rows"]) == one["trainings"]]

@@ -12,6 +12,12 @@ function make(name, attributes = {}, ...children) {
   return node;
 }
 
+// What stands between two backticks is shown as code, and still as text.
+function spoken(text) {
+  const parts = text.split("`");
+  return parts.length % 2 ? parts.map((part, i) => (i % 2 ? make("code", {}, part) : part)) : [text];
+}
+
 function card(title, wide, ...children) {
   return make("section", wide ? { class: "wide" } : {}, make("h2", {}, title), ...children);
 }
@@ -260,10 +266,10 @@ function plotted({ title, x: across, y: up, log, series, behind }) {
 
 function experimentPage({ title, lead, tables, charts, notes, made }) {
   const loud = (text) => text.startsWith("warning:"), calm = notes.filter((text) => !loud(text));
-  return [card(title, true, lead ? make("p", { class: "lead" }, lead) : "", ...notes.filter(loud).map((text) => make("p", { class: "warning" }, text))),
-    ...tables.map((one) => card(one.title, true, table(one.columns, one.rows), one.note ? make("p", {}, one.note) : "")),
+  return [card(title, true, lead ? make("p", { class: "lead" }, ...spoken(lead)) : "", ...notes.filter(loud).map((text) => make("p", { class: "warning" }, text))),
+    ...tables.map((one) => card(one.title, true, table(one.columns, one.rows), one.note ? make("p", {}, ...spoken(one.note)) : "")),
     ...charts.map(plotted),
-    calm.length ? card("Notes", false, make("ul", {}, ...calm.map((text) => make("li", {}, text)))) : null,
+    calm.length ? card("Notes", false, make("ul", {}, ...calm.map((text) => make("li", {}, ...spoken(text))))) : null,
     Object.keys(made).length ? card("Made", false, table(["what", "value"], Object.entries(made))) : null];
 }
 

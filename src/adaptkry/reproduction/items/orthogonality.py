@@ -81,7 +81,7 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
         "charts": [one for one in charts if one["series"]],
         "notes": [
             "OrthKry: terms of unit length, or as long as X (kept norms); entries of terms dropped as for AdaptKry, or "
-            f"none. Best on validation: {times(best)}.",
+            f"none. How often each was best on validation: {times(best)}.",
             *claims(cells, item), *reasons(cells, known(item), item, phrases),
         ],
     }  # fmt: skip
@@ -89,7 +89,7 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
 
 def times(best: Counter) -> str:
     """How often each form was best."""
-    return ", ".join(f"{form or 'unit length'} {count} times" for form, count in sorted(best.items()))
+    return "; ".join(f"{form or 'unit length'} {count}" for form, count in sorted(best.items()))
 
 
 def drawn(cells: Cells, graph: str, degrees: list[int]) -> dict:

@@ -1,0 +1,66 @@
+"""What does the orthonormal basis cost over the Krylov basis on a GPU, in time on the device alone?
+
+    python -m benchmarks.orthonormal [--degree 10] [--rounds 5] [--out results/benchmarks.jsonl]
+
+`reproduce running-times` has both by the clock, where the host that starts kernels hides some of the difference on
+small graphs. Here the kernels' own times are added up (torch's profiler). The floor of a hop is a copy of it; of the
+Krylov basis two passes over a hop (product, copy), of the orthonormal one about nine (`kernels/lanczos.py`).
+"""
+
+import argparse
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from adaptkry import datasets, results, timing
+from adaptkry.recipes import features_of, propagation, recipe, terms_of
+
+GRAPHS = ("citeseer", "pubmed", "actor", "squirrel")
+METHODS = ("adaptkry", "orthkry")
+
+
+def device_seconds(job, rounds: int) -> float:
+    """Time that kernels and copies of one call take on the device, the mean over rounds."""
+    job()  # kernels are compiled by then
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
+        for _ in range(rounds):
+            job()
+        torch.cuda.synchronize()
+    return sum(one.self_device_time_total for one in seen.key_averages()) / rounds / 1e6
+
+
+def measured(name: str, degree: int, rounds: int) -> dict:
+    """One row."""
+    graph = datasets.load(name)
+    made = {method: recipe(method, name, degree=degree, taus=(0.8,)) for method in METHODS}
+    P = propagation(graph, made["adaptkry"], 0.8, "both").to("cuda")
+    x = features_of(graph, made["adaptkry"]).cuda()
+    jobs = {method: lambda one=one: terms_of(P, x, one) for method, one in made.items()}
+    device = {method: device_seconds(job, rounds) for method, job in jobs.items()}
+    clock = timing.interleaved(jobs, max(7, rounds), "cuda")
+    into = torch.empty_like(x)
+    return {
+        "benchmark": "orthonormal", "graph": name, "config": {"degree": degree, "rounds": rounds}, "seed": 0,
+        "seconds": device, "device_ratio": device["orthkry"] / device["adaptkry"],
+        "clock_seconds": clock, "clock_ratio": clock["orthkry"] / clock["adaptkry"],
+        "copy_of_a_hop_seconds": device_seconds(lambda: into.copy_(x), 20), "hop_bytes": x.numel() * 4,
+        **results.provenance("cuda"),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, append the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--degree", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", default="results/benchmarks.jsonl")
+    asked = parser.parse_args()
+    for name in GRAPHS:
+        row = measured(name, asked.degree, asked.rounds)
+        results.append(asked.out, [row])
+        spent = ", ".join(f"{method} {1e3 * seconds:.3f} ms" for method, seconds in row["seconds"].items())
+        print(f"{name}: {spent}; ratio {row['device_ratio']:.2f} on the device, {row['clock_ratio']:.2f} by the clock")
+
+
+if __name__ == "__main__":
+    main()
