@@ -55,8 +55,9 @@ def orthonormal(rows: list[dict]) -> list[str]:
         return []
     each = ", ".join(f"{row['graph']} {row['device_ratio']:.2f}" for row in found)
     hops, commits = found[-1]["config"]["degree"], ", ".join(sorted({row["commit"] for row in found}))
-    return [f"An orthonormal basis of {hops} hops takes this many times the Krylov basis' time on {found[-1]['device']}: "
-            f"{each} (device time, commit {commits})."]  # fmt: skip
+    device = found[-1]["device"]
+    return [f"An orthonormal basis of {hops} hops costs, in times of the Krylov basis, on {device}: {each} (device time, "
+            f"commit {commits})."]  # fmt: skip
 
 
 def accuracy(rows: list[dict]) -> list[str]:
