@@ -56,8 +56,8 @@ def orthonormal(rows: list[dict]) -> list[str]:
     each = ", ".join(f"{row['graph']} {row['device_ratio']:.2f}" for row in found)
     hops, commits = found[-1]["config"]["degree"], ", ".join(sorted({row["commit"] for row in found}))
     device = found[-1]["device"]
-    return [f"An orthonormal basis of {hops} hops costs, in times of the Krylov basis, on {device}: {each} (device time, "
-            f"commit {commits})."]  # fmt: skip
+    return [f"An orthonormal basis of {hops} hops costs, in times of the Krylov basis, on {device}: {each} "
+            f"(device time, commit {commits})."]  # fmt: skip
 
 
 def accuracy(rows: list[dict]) -> list[str]:
