@@ -110,9 +110,15 @@ function worth(cell) {
 const words = (cell) => (cell !== null && typeof cell === "object" ? cell.text : cell);
 const signs = { holds: "✓ holds", above: "▲ above", below: "▼ below" };
 
-function written(cell) {
+// How a column is set: sentences, words, or numbers (which stand to the right).
+function kind(cells) {
+  if (cells.some((cell) => String(short(words(cell))).length > 40)) return { class: "words" };
+  return cells.some((cell) => typeof worth(cell) === "string") && !cells.some((cell) => typeof worth(cell) === "number") ? { class: "said" } : {};
+}
+
+function written(cell, how) {
   const text = String(short(words(cell))), verdict = cell !== null && typeof cell === "object" && Object.hasOwn(signs, cell.verdict) && signs[cell.verdict];
-  const node = make("td", text.length > 40 ? { class: "words" } : {}, verdict && text === "-" ? "" : text);
+  const node = make("td", how, verdict && text === "-" ? "" : text);
   if (verdict) node.append(" ", make("span", { class: `badge ${cell.verdict}` }, verdict));
   return node;
 }
@@ -120,9 +126,10 @@ function written(cell) {
 // A table whose columns sort when their headings are pressed: numbers by size, before words; empty cells last, up or down.
 function table(headings, rows) {
   const body = make("tbody"), head = make("tr");
-  const fill = (list) => body.replaceChildren(...list.map((row) => make("tr", {}, ...row.map(written))));
+  const kinds = headings.map((_, column) => kind(rows.map((row) => row[column])));
+  const fill = (list) => body.replaceChildren(...list.map((row) => make("tr", {}, ...row.map((cell, column) => written(cell, kinds[column])))));
   headings.forEach((heading, column) => {
-    const cell = make("th", { scope: "col" }, make("button", { type: "button" }, heading));
+    const cell = make("th", { scope: "col", ...kinds[column] }, make("button", { type: "button" }, heading));
     const bare = rows.every((row) => worth(row[column]) === null); // cells without numbers to sort by: by what they say
     const key = (row) => (bare && words(row[column]) ? String(words(row[column])) : worth(row[column]));
     cell.firstChild.addEventListener("click", () => {
@@ -282,8 +289,9 @@ function show(index) {
 }
 
 const counted = [[runs.length, "run"], [all.length - runs.length, "experiment"]].filter(([count]) => count).map(([count, what]) => `${count} ${what}${count > 1 ? "s" : ""}`);
-const from = isRun(all[0]) ? all[0].about : all[0].made;
-document.getElementById("made").textContent = [counted.join(", "), ...["version", "commit", "device"].filter((name) => from[name]).map((name) => `${name} ${from[name]}`)].join("; ");
+const origins = all.map((facts) => (isRun(facts) ? facts.about : facts.made)), from = origins[0];
+const shared = (name) => from[name] && origins.every((one) => one[name] === from[name]); // what differs stands on each page
+document.getElementById("made").textContent = [counted.join(", "), ...["version", "commit", "device"].filter(shared).map((name) => `${name} ${from[name]}`)].join("; ");
 if (runs.length > 1) {
   const mean = (run) => { const good = run.rows.filter((r) => r.chosen && r.test !== null).map((r) => r.test); return good.length ? good.reduce((a, b) => a + b, 0) / good.length : null; };
   document.querySelector("header").append(table(["run", "graph", "test %", "trainings"], runs.map((run) => [run.settings.method, run.about.graph, percent(mean(run)), run.rows.filter((r) => r.chosen).length])));
