@@ -8,32 +8,23 @@ from typing import Annotated
 import typer
 
 from adaptkry import (
+    cli_choosing,
     cli_looking,
     cli_scale,
-    comparison,
     datasets,
-    experiments,
-    facts,
     fitting,
     from_disk,
     matching,
-    pictures,
     predictions,
     processes,
-    reports,
-    results,
     runs,
     screens,
-    search,
     settings,
     splits,
     timing,
-    trials,
 )
 from adaptkry.about import VERSION
-from adaptkry.cli_options import DataRoot, Device, GraphName, load
-from adaptkry.graph import Graph
-from adaptkry.lookup import pick
+from adaptkry.cli_options import Chosen, Count, DataRoot, Device, Scheme, for_graph, load
 from adaptkry.methods import METHODS
 from adaptkry.outofcore import BasisFolder
 from adaptkry.outofcore.folders import is_kind
@@ -55,11 +46,6 @@ def basis_folder(names: list[str]) -> BasisFolder | None:
     return from_disk.opened(names[0]) if len(names) == 1 and is_kind(names[0], "basis") else None
 
 
-def for_graph(name: str) -> dict:
-    """Settings for graphs from one's own files: age beside income, so columns of any size and sign."""
-    return {} if name in datasets.NAMES else {"standardise": True, "normalise": False}
-
-
 def version(asked: bool) -> None:
     """Print the version and leave."""
     if asked:
@@ -74,33 +60,6 @@ def common(
     ] = False,
 ) -> None:
     """Learning with polynomial graph filters."""
-
-
-Scheme = Annotated[
-    str,
-    typer.Option(
-        help="The scheme that divides nodes into train, validation and test: "
-        f"{', '.join(splits.SPLITS)} (those that came with the graph)."
-    ),
-]
-Count = Annotated[
-    int,
-    typer.Option(
-        "--splits",
-        min=1,
-        help="How many splits of that scheme, trained as one batch. class_balanced takes its ten published "
-        "seeds, the first ones first.",
-    ),
-]
-Chosen = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1; give it again for "
-        "several. An unknown name shows the known ones.",
-    ),
-]
 
 
 @app.command(
@@ -179,7 +138,7 @@ def fit(
             typer.echo(f"the basis folder decides: {', '.join(decided)}", err=True)
         if is_complete(folder):
             typer.echo(f"the finished run in {folder} will be replaced", err=True)
-        warn(chosen, made.standardise)
+        screens.warn(chosen, made.standardise)
     with stoppable(lambda: kept_of_fit(folder)), timing.live(made.epochs, quiet=as_json or not is_first) as look:
         common = {"restarts": restarts, "batch": batch, "device": device, "out": folder, "resume": resume, "look": look}
         if loaded is not None:
@@ -192,20 +151,12 @@ def fit(
         why = next((row["failed"] for row in run.rows if row["failed"]), "nothing could be tested")
         typer.echo(f"all {len(run.rows)} trainings failed: {why}. Look at the features and rates; {folder}", err=True)
         raise typer.Exit(1)
-    written = write_pages(run, loaded, folder, chosen)
+    written = screens.write_pages(run, loaded, folder, chosen)
     if as_json:
         typer.echo(json.dumps({**written, "rows": run.rows}))
     else:
         typer.echo(run.summary(warnings=False))
         typer.echo("run folder: {folder}\npicture: {picture}\nreport: {report}".format(**written))
-
-
-def warn(split: splits.Split, standardised: bool | None) -> None:
-    """What one should know before a training."""
-    if standardised:
-        typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
-    for text in split.warnings:
-        typer.echo(f"warning: {text}", err=True)
 
 
 def with_method(method: str | None, file: Path | None) -> tuple[str, dict]:
@@ -215,17 +166,6 @@ def with_method(method: str | None, file: Path | None) -> tuple[str, dict]:
     if method not in (None, named):
         raise ValueError(f"{file} holds settings of {named}, but --method {method} came. Leave --method out.")
     return named, written
-
-
-def write_pages(run: runs.Run, graph: Graph | None, folder: Path, split: splits.Split) -> dict[str, str]:
-    """Picture and report of a run; where they are."""
-    picture = pictures.picture(run, graph, folder, split)
-    reports.write_facts(folder, facts.facts(run, graph, split))
-    return {
-        "folder": str(folder),
-        "picture": str(picture),
-        "report": str(reports.write([folder], folder / "report.html")),
-    }
 
 
 def refuse_for_graphs(memory: str | None) -> None:
@@ -257,129 +197,6 @@ def kept_of_fit(folder: Path) -> str:
     """What a stopped training leaves."""
     kept = (folder / "checkpoint.safetensors").exists()
     return f"the same command with --resume goes on from {folder}" if kept else "before there was anything to keep"
-
-
-@app.command(
-    epilog="Examples:  adaptkry tune csbm  |  adaptkry tune cora --trials 100 --set hidden=64  |  "
-    "adaptkry tune csbm --resume  |  adaptkry fit csbm --settings runs/csbm-adaptkry-tuned/tuned.toml"
-)
-def tune(
-    graph: GraphName,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "adaptkry",
-    number: Annotated[int, typer.Option("--trials", help="How many settings to try.")] = 40,
-    together: Annotated[int, typer.Option(help="Proposed at once; those of one shape train as one batch.")] = 8,
-    split: Scheme = "class_balanced",
-    count: Count = 10,
-    epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same trials (on the CPU).")] = 0,
-    more: Chosen = None,
-    device: Device = "auto",
-    out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-METHOD-tuned by default.")] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the trials of a search that stopped.")] = False,
-    data_root: DataRoot = None,
-    as_json: Json = False,
-) -> None:
-    """Search a method's settings (Optuna's TPE), chosen on validation nodes; test the best ones once.
-
-    The published settings and the defaults are tried first. What --set gives is fixed, the rest varies.
-    """
-    pick_method(method)
-    loaded = load(graph, data_root)
-    name = loaded.info.name
-    chosen = splits.make(loaded, split, count)
-    folder = out or Path("runs") / f"{Path(name).name}-{method}-tuned"
-    fixed = for_graph(name) | settings.merged({"epochs": epochs}, more or ())
-    fitting.choose_device(device)
-    if not as_json:
-        typer.echo(
-            f"{method} on {name}: {number} trials on {len(chosen)} splits, {together} proposed at a time", err=True
-        )
-        warn(chosen, fixed.get("standardise"))
-    with stoppable(lambda: kept_of_tune(folder)), timing.progress("trials", number, quiet=as_json) as tick:
-        run, rows = search.tune(
-            loaded, method, chosen, trials=number, together=together, seed=seed, device=device, out=folder,
-            resume=resume, done=lambda _: tick(), **fixed,
-        )  # fmt: skip
-    written = write_pages(run, loaded, folder, chosen) | {"settings": str(folder / search.SETTINGS)}
-    if as_json:
-        typer.echo(json.dumps({**written, "best": trials.best(rows), "trials": rows, "rows": run.rows}))
-    else:
-        screens.print_tuned(run, rows)
-        typer.echo("run folder: {folder}\nsettings, for fit --settings: {settings}\nreport: {report}".format(**written))
-
-
-def kept_of_tune(folder: Path) -> str:
-    """What a search that was stopped left behind."""
-    kept = results.read(folder / trials.FILE) if (folder / trials.FILE).exists() else []
-    going_on = f"{len(kept)} trials are kept; the same command with --resume goes on from {folder}"
-    return going_on if kept else "before there was anything to keep"
-
-
-@app.command(
-    epilog="Examples:  adaptkry compare csbm --methods adaptkry,gcn,mlp  |  adaptkry compare cora --methods all  |  "
-    "adaptkry compare cora --methods all --resume"
-)
-def compare(
-    graph: GraphName,
-    methods: Annotated[str, typer.Option(help=f"Names with commas between, or all: {', '.join(METHODS)}.")] = "all",
-    split: Scheme = "class_balanced",
-    count: Count = 10,
-    epochs: Annotated[int | None, typer.Option(help="At most so many, for all methods.")] = None,
-    more: Chosen = None,
-    device: Device = "auto",
-    out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-comparison by default.")] = None,
-    resume: Annotated[bool, typer.Option(help="Leave out methods that are in the folder already.")] = False,
-    data_root: DataRoot = None,
-    as_json: Json = False,
-) -> None:
-    """Train several methods on the same splits and rank them, with intervals and paired differences.
-
-    Each method uses the settings published for the graph; where there are none, it chooses among a few on validation.
-    """
-    names = list(METHODS) if methods == "all" else [pick_method(name.strip()) for name in methods.split(",")]
-    loaded = load(graph, data_root)
-    chosen = splits.make(loaded, split, count)
-    folder = out or Path("runs") / f"{Path(loaded.info.name).name}-comparison"
-    changes = for_graph(loaded.info.name) | settings.merged({"epochs": epochs}, more or ())
-    key = comparison.key_of(loaded, chosen, changes)
-    fitting.usable_folder(folder, "comparison.json")
-    kept = comparison.load(folder, key) if resume else []
-    if (folder / "comparison.json").exists() and not resume:
-        typer.echo(f"the comparison in {folder} will be replaced", err=True)
-    for text in chosen.warnings:
-        typer.echo(f"warning: {text}", err=True)
-    done: list[dict] = []
-
-    def keep(entry: dict) -> None:
-        done.append(entry)
-        comparison.save(done, chosen, folder, key)  # what is done survives whatever comes
-        tick()
-
-    going_on = f"methods are in {folder}; the same command with --resume goes on"
-    with (
-        stoppable(lambda: f"{len(done)} of {len(names)} {going_on}"),
-        timing.progress("methods", len(names), quiet=as_json) as tick,
-    ):
-        entries = comparison.compare(loaded, names, chosen, changes, device=device, kept=kept, done=keep)
-    written = comparison.save(entries, chosen, folder, key)
-    made = results.provenance(fitting.choose_device(device))
-    seen = experiments.of_comparison(entries, chosen.warnings, loaded.info.name, loaded.info.metric, made)
-    reports.write_facts(folder, seen)
-    page = reports.write([folder], folder / "report.html")
-    if as_json:
-        kept = {"folder": str(folder), "report": str(page), "warnings": chosen.warnings, "methods": entries}
-        typer.echo(json.dumps(kept))
-    else:
-        screens.print_comparison(entries, loaded.info.metric)
-        typer.echo(f"comparison: {written}\nreport: {page}")
-    if all(one["failed"] for one in entries):
-        raise typer.Exit(1)
-
-
-def pick_method(name: str) -> str:
-    """The name, or an error with the nearest ones."""
-    pick(METHODS, name, "method")
-    return name
 
 
 @app.command(
@@ -415,6 +232,7 @@ def trained_on(run: Path, about: dict) -> str:
     return name
 
 
+app.add_typer(cli_choosing.app)
 app.add_typer(cli_looking.app)
 app.add_typer(cli_scale.app)
 

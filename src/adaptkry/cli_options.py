@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-from adaptkry import datasets
+from adaptkry import datasets, splits
 from adaptkry.graph import Graph
+from adaptkry.lookup import pick
+from adaptkry.methods import METHODS
 from adaptkry.outofcore.folders import is_kind
 
 DataRoot = Annotated[
@@ -14,6 +16,43 @@ DataRoot = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
+
+Scheme = Annotated[
+    str,
+    typer.Option(
+        help="The scheme that divides nodes into train, validation and test: "
+        f"{', '.join(splits.SPLITS)} (those that came with the graph)."
+    ),
+]
+Count = Annotated[
+    int,
+    typer.Option(
+        "--splits",
+        min=1,
+        help="How many splits of that scheme, trained as one batch. class_balanced takes its ten published "
+        "seeds, the first ones first.",
+    ),
+]
+Chosen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1; give it again for "
+        "several. An unknown name shows the known ones.",
+    ),
+]
+
+
+def for_graph(name: str) -> dict:
+    """Settings for graphs from one's own files: age beside income, so columns of any size and sign."""
+    return {} if name in datasets.NAMES else {"standardise": True, "normalise": False}
+
+
+def pick_method(name: str) -> str:
+    """The name, or an error with the nearest ones."""
+    pick(METHODS, name, "method")
+    return name
 
 
 def load(names: list[str], data_root: Path | None) -> Graph:

@@ -1,6 +1,7 @@
-"""What the commands print: tables and bars for a terminal."""
+"""What the commands show: tables and bars for a terminal, warnings, and the pages that they name."""
 
 import math
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -9,8 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adaptkry import demo, experiments, trials
+from adaptkry import demo, experiments, facts, pictures, reports, trials
+from adaptkry.graph import Graph
 from adaptkry.runs import Run
+from adaptkry.splits import Split
 
 screen = Console()
 Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
@@ -134,3 +137,22 @@ def varied(rows: list[dict]) -> list[str]:
 def words(value) -> str:
     """A setting as one reads it."""
     return ", ".join(map(words, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def warn(split: Split, standardised: bool | None) -> None:
+    """What one should know before a training."""
+    if standardised:
+        typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
+    for text in split.warnings:
+        typer.echo(f"warning: {text}", err=True)
+
+
+def write_pages(run: Run, graph: Graph | None, folder: Path, split: Split) -> dict[str, str]:
+    """Picture and report of a run; where they are."""
+    picture = pictures.picture(run, graph, folder, split)
+    reports.write_facts(folder, facts.facts(run, graph, split))
+    return {
+        "folder": str(folder),
+        "picture": str(picture),
+        "report": str(reports.write([folder], folder / "report.html")),
+    }
