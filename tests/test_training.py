@@ -5,10 +5,11 @@ import torch
 
 from adaptkry import models
 from adaptkry.datasets.synthetic import csbm
+from adaptkry.losses import mean_loss, rows_of
 from adaptkry.methods import METHODS
 from adaptkry.recipes import inputs_of, recipe
 from adaptkry.stages import Layout
-from adaptkry.training import Member, Training, mean_loss, rows_of
+from adaptkry.training import Member, Training
 
 GRAPH = csbm(nodes=150, phi=-0.6, information=0.7, degree=5, classes=3, seed=0)
 MADE = recipe("adaptkry", degree=3, hidden=12, layers=3)

@@ -13,6 +13,7 @@ from torch import Tensor
 from adaptkry import checks, fitting, metrics, processes, splits
 from adaptkry.fitting import RUN, choose_device, common_shape, gathered, keeper, mark_chosen, members_of, usable_folder
 from adaptkry.graph import Info
+from adaptkry.losses import stream_logits
 from adaptkry.matching import recipe_for, wanted_terms
 from adaptkry.outofcore.folders import BasisFolder
 from adaptkry.outofcore.plan import parse_bytes
@@ -23,7 +24,7 @@ from adaptkry.runs import Run
 from adaptkry.splits import Split
 from adaptkry.stages import Layout
 from adaptkry.streams import Held, OnDisk, Plan, Stream
-from adaptkry.training import Training, stream_logits
+from adaptkry.training import Training
 
 MEMORY = "1GiB"  # a basis up to this size is held in memory
 

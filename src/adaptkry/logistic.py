@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from adaptkry import metrics
+from adaptkry.losses import all_logits
 from adaptkry.stages import Layout
-from adaptkry.training import LOOK, Member, State, all_logits
+from adaptkry.training import LOOK, Member, State
 
 SMALL = 1e-4  # mean gradient norm at which a problem counts as solved, relative to where it began
 

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from adaptkry import results
 from adaptkry.graph import Graph
+from adaptkry.losses import all_logits
 from adaptkry.recipes import Recipe, inputs_of
 from adaptkry.stages import Layout
 from adaptkry.storage import write
-from adaptkry.training import Member, all_logits
+from adaptkry.training import Member
 
 FORMAT = 3  # of the run folder
 
