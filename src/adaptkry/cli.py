@@ -25,6 +25,7 @@ from adaptkry import (
 )
 from adaptkry.about import VERSION
 from adaptkry.cli_options import Chosen, Count, DataRoot, Device, Scheme, for_graph, load
+from adaptkry.memory import keep_freed
 from adaptkry.methods import METHODS
 from adaptkry.outofcore import BasisFolder
 from adaptkry.outofcore.folders import is_kind
@@ -119,6 +120,7 @@ def fit(
     stored = basis_folder(graph)
     if stored is None:
         refuse_for_graphs(memory)
+        keep_freed()
         loaded = load(graph, data_root)
         name = loaded.info.name
         made, chosen = recipe(method, name, **for_graph(name) | changes), splits.make(loaded, split, count)

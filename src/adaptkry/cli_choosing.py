@@ -20,6 +20,7 @@ from adaptkry import (
     trials,
 )
 from adaptkry.cli_options import Chosen, Count, DataRoot, Device, GraphName, Scheme, for_graph, load, pick_method
+from adaptkry.memory import keep_freed
 from adaptkry.methods import METHODS
 from adaptkry.screens import Json
 from adaptkry.stopping import stoppable
@@ -52,6 +53,7 @@ def tune(
     The published settings and the defaults are tried first. What --set gives is fixed, the rest varies.
     """
     pick_method(method)
+    keep_freed()
     loaded = load(graph, data_root)
     name = loaded.info.name
     chosen = splits.make(loaded, split, count)
@@ -105,6 +107,7 @@ def compare(
     Each method uses the settings published for the graph; where there are none, it chooses among a few on validation.
     """
     names = list(METHODS) if methods == "all" else [pick_method(name.strip()) for name in methods.split(",")]
+    keep_freed()
     loaded = load(graph, data_root)
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(loaded.info.name).name}-comparison"

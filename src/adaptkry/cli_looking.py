@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from adaptkry import datasets, demo, fitting, inspection, reports, reproduction, screens, timing
 from adaptkry.cli_options import DataRoot, Device, GraphName, load
 from adaptkry.lookup import pick
+from adaptkry.memory import keep_freed
 from adaptkry.reproduction import documents
 from adaptkry.screens import Json
 from adaptkry.stopping import stoppable
@@ -24,6 +25,7 @@ def contest(
     as_json: Json = False,
 ) -> None:
     """Train where neighbours agree and where they differ, against an MLP and a fixed low-pass filter."""
+    keep_freed()
     with timing.progress("training", 2 * len(demo.CONTENDERS), quiet=as_json) as tick:
         rows = demo.contest(out, tick)
     if as_json:
@@ -105,6 +107,7 @@ def reproduce_items(
     Exit code 3: some data is missing, the rest was done. Exit code 1: some cells could not be measured.
     """
     names = list(reproduction.ITEMS) if items == ["all"] else [pick_item(name) for name in items]
+    keep_freed()
     how = reproduction.How(device, count, quick, data_root)
     fitting.choose_device(device)
     rows = fitting.usable_folder(out or Path("runs/quick/results" if quick else "results"))

@@ -1,11 +1,13 @@
-"""The only place that asks how much memory something took at most."""
+"""The only place that asks how much memory something took at most, and that tells the C library what to keep of it."""
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of malloc.h
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -24,6 +26,7 @@ def peak(device: torch.device | str = "cpu") -> Iterator[Peak]:
         yield found
         found.bytes = torch.cuda.max_memory_allocated(device)
         return
+    _give_back()
     can = _reset()
     yield found
     found.bytes = highest() if can else None
@@ -44,3 +47,26 @@ def highest() -> int | None:
         return None
     line = next((line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM")), None)
     return None if line is None else int(line.split()[1]) * 1024
+
+
+def keep_freed() -> bool:
+    """Have freed memory kept for what comes next instead of given back; whether the C library can (glibc's can).
+
+    A training on the CPU asks for the same tens of megabytes again and again, and the system fills every page anew: a
+    quarter of an epoch of Squirrel. For a program that trains and ends; a library must not decide this for others.
+    """
+    sizes = ((MMAP_THRESHOLD, 2**30), (TRIM_THRESHOLD, 2**31 - 1))
+    return all(_library("mallopt", which, size) for which, size in sizes)
+
+
+def _give_back() -> None:
+    """What was kept is nobody's, and does not count for what is measured next."""
+    _library("malloc_trim", 0)
+
+
+def _library(name: str, *given: int) -> int:
+    """Call a function of the C library; 0 where it has none of this name."""
+    try:
+        return getattr(ctypes.CDLL(None), name)(*given)
+    except (OSError, AttributeError, TypeError):  # musl has none; Windows has no library called None
+        return 0
