@@ -107,7 +107,7 @@ def test_a_page_of_several_runs_leaves_their_own_pages_alone(home, said):
 
 def test_folders_for_large_graphs_are_told_what_takes_them(home, said):
     said("generate", "big", "--nodes", 200, "--entries", 800, "--features", 4)
-    assert "is a graph folder. Make a basis of it first" in said("inspect", "big", code=2)
+    assert "is a graph folder, and a graph that fits in memory is wanted" in said("inspect", "big", code=2)
     said("propagate", "big", "--taus", "1", "--degree", "1", "--out", "big-basis")
     assert "is a basis folder" in said("compare", "big-basis", "--methods", "mlp", code=2)
     block = next((home / "big-basis").glob("block*.npy"))
@@ -186,12 +186,25 @@ def test_help_tells_how_nodes_are_split_from_how_often(said):
         assert words in help_
 
 
+def test_edges_of_own_files_keep_their_direction_when_told_to(home, said):
+    words = ["fit", "edges.csv", "nodes.csv", "--splits", 2, "--epochs", 3, "--degree", 2, "--direction", "out"]
+    assert "keep their direction with --directed" in said(*words, "--out", "arcs", code=2)
+    said(*words, "--out", "arcs", "--directed")
+    rows = [json.loads(line) for line in (home / "arcs" / "rows.jsonl").read_text().splitlines()]
+    assert rows[0]["config"]["directions"] == ["out"]
+    assert "60 predictions" in said("predict", "arcs", "edges.csv", "nodes.csv", "--directed", "--out", "arcs.csv")
+    assert "for your own files" in said("fit", "csbm", "--directed", code=2)
+
+
 def start_long(home, out, *words):
     """A training that goes on until it is stopped; returns once it has written a checkpoint of its own."""
     path = home / out / "checkpoint.safetensors"
     before = path.stat().st_mtime_ns if path.exists() else 0
     words = ["fit", "csbm", "--epochs", "100000", "--set", "patience=100000", "--out", out, "--splits", "3", *words]
-    process = subprocess.Popen([*COMMAND, *words], cwd=home, env=CALM, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, *words], cwd=home, env=CALM, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
+    )  # fmt: skip
     deadline = time.time() + 60
     while (not path.exists() or path.stat().st_mtime_ns == before) and time.time() < deadline:
         time.sleep(0.05)
@@ -227,7 +240,7 @@ def test_the_tour_shows_the_theory(home):
     assert [row["tau"] for row in found["taus"]] == [0.5, 0.8, 1.0, 1.5]
 
 
-def test_compare_ranks_methods_and_names_its_file(home):
+def test_compare_ranks_methods_and_names_its_file(home, said):
     words = ["compare", "csbm", "--methods", "mlp, adaptkry", "--splits", "2", "--split", "stratified"]
     found = run(*words, "--epochs", "20", "--out", "both", cwd=home)
     assert "comparison.json" in found.stdout
@@ -238,7 +251,7 @@ def test_compare_ranks_methods_and_names_its_file(home):
     assert (home / "both" / "report.html").exists()
     page["methods"][1]["failed"] = "stopped"  # so it is trained again, and the other one is not
     (home / "both" / "comparison.json").write_text(json.dumps(page))
-    assert run(*words, "--epochs", "20", "--out", "both", "--resume", cwd=home).returncode == 0
+    said(*words, "--epochs", "20", "--out", "both", "--resume")
     other = json.loads((home / "both" / "comparison.json").read_text())["methods"]
     assert other[0]["seconds"] == page["methods"][0]["seconds"]
     assert other[1]["seconds"] != page["methods"][1]["seconds"]

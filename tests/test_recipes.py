@@ -57,3 +57,23 @@ def test_normalised_rows_sum_to_one_where_their_sum_was_above_one():
 def test_bad_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         recipe(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"damping": 0.5}, "damping is for methods that filter"),
+        ({"per_channel": True}, "per_channel is for methods that filter"),
+        ({"basis": "favard"}, "favard is learned"),
+        ({"basis": "gaussian"}, "high and low"),
+        ({"optimiser": "logistic"}, "one linear layer"),
+        ({"terms": "first"}, "nothing is left"),
+        ({"mlp_lr": -1.0}, "mlp_lr must be 0 or more"),
+        ({"filter_decay": float("nan")}, "filter_decay must be 0 or more"),
+        ({"least_epochs": -5}, "least_epochs"),
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_fit_the_method_are_refused_at_the_door(changes, message):
+    with pytest.raises(ValueError, match=message):
+        recipe("adaptkry", **changes)

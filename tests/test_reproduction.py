@@ -301,3 +301,36 @@ def test_of_several_forms_the_one_best_on_validation_is_shown():
     assert shown["cora orthkry", "K = 2"] == kept  # although it is worst on test nodes
     assert best == {"kept norms": 1}
     assert orthogonality.chosen({("cora orthkry", "K = 2"): plain})[1] == {"": 1}
+
+
+ROWS = Path(__file__).parents[1] / "results"
+
+
+@pytest.mark.parametrize("name", reproduction.ITEMS)
+def test_a_section_is_written_whatever_cell_has_no_rows(name):
+    found = cells.newest(cells.read(ROWS / f"{name}.jsonl", name)[0], quick=False)
+    assert found
+    step = max(1, len(found) // 25)
+    for key in list(found)[::step]:
+        rest = {other: cell for other, cell in found.items() if other != key}
+        assert reproduction.ITEMS[name].section(rest, reproduction.PAPER[name], reproduction.PAPER["phrases"])["tables"]
+
+
+@pytest.mark.usefixtures("_no_data")
+def test_damaged_lines_are_named_on_the_terminal_and_the_rest_is_shown(tmp_path):
+    place = ["--out", str(tmp_path / "rows"), "--docs", str(tmp_path / "docs"), "--quick"]
+    CliRunner().invoke(app, ["reproduce", "hyper-parameters", *place])
+    path = tmp_path / "rows" / "hyper-parameters.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(['{"broken', lines[1], lines[2].replace('"value"', '"valu"'), *lines[3:]]) + "\n")
+    done = CliRunner().invoke(app, ["reproduce", "hyper-parameters", "--render", *place])
+    assert "skipped: hyper-parameters.jsonl, line 1: not JSON" in done.output
+    assert "skipped: hyper-parameters.jsonl, line 3: neither 'value' nor 'test' nor 'text'" in done.output
+    assert "2 lines of the results were skipped" in (tmp_path / "docs" / "reproduction.md").read_text()
+
+
+@pytest.mark.usefixtures("_no_data")
+@pytest.mark.parametrize("name", ["angles", "hyper-parameters"])
+def test_resume_knows_jobs_whose_rows_name_other_cells(tmp_path, name):
+    assert reproduction.reproduce([name], QUICK, tmp_path)[name].rows > 0
+    assert reproduction.reproduce([name], QUICK, tmp_path, resume=True)[name].rows == 0

@@ -306,6 +306,7 @@ def command(*words, cwd):
     return subprocess.Popen(
         [sys.executable, "-m", "adaptkry", *map(str, words)], cwd=cwd, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
     )  # fmt: skip
 
 

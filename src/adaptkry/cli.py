@@ -24,7 +24,7 @@ from adaptkry import (
     timing,
 )
 from adaptkry.about import VERSION
-from adaptkry.cli_options import Chosen, Count, DataRoot, Device, Scheme, for_graph, load
+from adaptkry.cli_options import Chosen, Count, DataRoot, Device, Directed, Scheme, for_graph, load, refuse_idle
 from adaptkry.memory import keep_freed
 from adaptkry.methods import METHODS
 from adaptkry.outofcore import BasisFolder
@@ -101,6 +101,7 @@ def fit(
         str | None,
         typer.Option(help=f"Hold a basis folder of this size or less in memory; {from_disk.MEMORY} by default."),
     ] = None,
+    directed: Directed = None,
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/GRAPH-METHOD by default.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on where a killed run stopped.")] = False,
@@ -121,9 +122,10 @@ def fit(
     if stored is None:
         refuse_for_graphs(memory)
         keep_freed()
-        loaded = load(graph, data_root)
+        loaded = load(graph, data_root, directed)
         name = loaded.info.name
         made, chosen = recipe(method, name, **for_graph(name) | changes), splits.make(loaded, split, count)
+        refuse_idle(made.directions, loaded)
     else:
         loaded, name = None, stored.name
         made, chosen = matching.recipe_for(stored, method, **changes), from_disk.split_of(stored, split, count)
@@ -212,13 +214,14 @@ def predict(
     ] = None,
     graph: Annotated[list[str] | None, typer.Option(help="The same as an option; give it again for several.")] = None,
     out: Annotated[Path, typer.Option(help="Where the table goes.")] = Path("predictions.csv"),
+    directed: Directed = None,
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
     """Write the class and the class probabilities of every node; of a basis folder, of every stored row."""
     loaded = runs.load_run(run)
     names = [*(files or []), *(graph or [])] or [trained_on(run, loaded.about)]
-    count = predictions.write_csv(out, loaded, basis_folder(names) or load(names, data_root))
+    count = predictions.write_csv(out, loaded, basis_folder(names) or load(names, data_root, directed))
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
 

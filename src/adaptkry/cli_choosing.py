@@ -19,7 +19,18 @@ from adaptkry import (
     timing,
     trials,
 )
-from adaptkry.cli_options import Chosen, Count, DataRoot, Device, GraphName, Scheme, for_graph, load, pick_method
+from adaptkry.cli_options import (
+    Chosen,
+    Count,
+    DataRoot,
+    Device,
+    Directed,
+    GraphName,
+    Scheme,
+    for_graph,
+    load,
+    pick_method,
+)
 from adaptkry.memory import keep_freed
 from adaptkry.methods import METHODS
 from adaptkry.screens import Json
@@ -42,6 +53,7 @@ def tune(
     epochs: Annotated[int | None, typer.Option(help="At most so many.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same trials (on the CPU).")] = 0,
     more: Chosen = None,
+    directed: Directed = None,
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-METHOD-tuned by default.")] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the trials of a search that stopped.")] = False,
@@ -54,7 +66,7 @@ def tune(
     """
     pick_method(method)
     keep_freed()
-    loaded = load(graph, data_root)
+    loaded = load(graph, data_root, directed)
     name = loaded.info.name
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(name).name}-{method}-tuned"
@@ -96,6 +108,7 @@ def compare(
     count: Count = 10,
     epochs: Annotated[int | None, typer.Option(help="At most so many, for all methods.")] = None,
     more: Chosen = None,
+    directed: Directed = None,
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Folder; runs/GRAPH-comparison by default.")] = None,
     resume: Annotated[bool, typer.Option(help="Leave out methods that are in the folder already.")] = False,
@@ -108,13 +121,14 @@ def compare(
     """
     names = list(METHODS) if methods == "all" else [pick_method(name.strip()) for name in methods.split(",")]
     keep_freed()
-    loaded = load(graph, data_root)
+    loaded = load(graph, data_root, directed)
     chosen = splits.make(loaded, split, count)
     folder = out or Path("runs") / f"{Path(loaded.info.name).name}-comparison"
     changes = for_graph(loaded.info.name) | settings.merged({"epochs": epochs}, more or ())
     key = comparison.key_of(loaded, chosen, changes)
     fitting.usable_folder(folder, "comparison.json")
     kept = comparison.load(folder, key) if resume else []
+    names += [one["method"] for one in kept if one["method"] not in names]  # nothing that was trained is lost
     if (folder / "comparison.json").exists() and not resume:
         typer.echo(f"the comparison in {folder} will be replaced", err=True)
     for text in chosen.warnings:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Column, Table
 
 from adaptkry import datasets, demo, fitting, inspection, reports, reproduction, screens, timing
-from adaptkry.cli_options import DataRoot, Device, GraphName, load
+from adaptkry.cli_options import DataRoot, Device, Directed, GraphName, load
 from adaptkry.lookup import pick
 from adaptkry.memory import keep_freed
 from adaptkry.reproduction import documents
@@ -106,7 +106,7 @@ def reproduce_items(
 
     Exit code 3: some data is missing, the rest was done. Exit code 1: some cells could not be measured.
     """
-    names = list(reproduction.ITEMS) if items == ["all"] else [pick_item(name) for name in items]
+    names = list(reproduction.ITEMS) if "all" in items else [pick_item(name) for name in items]
     keep_freed()
     how = reproduction.How(device, count, quick, data_root)
     fitting.choose_device(device)
@@ -121,6 +121,8 @@ def reproduce_items(
         ):
             done = reproduction.reproduce(names, how, rows, only=only, resume=resume, tick=tick)
     page = documents.write(names, rows, pages, quick)
+    for text in documents.skipped(names, rows):
+        typer.echo(f"skipped: {text}", err=True)
     missing = {graph: why for one in done.values() for graph, why in one.missing.items()}
     failed = [f"{name}: {text}" for name, one in done.items() for text in one.failed]
     replaced = sorted(set().union(*(one.replaced for one in done.values())))
@@ -142,9 +144,9 @@ def pick_item(name: str) -> str:
 
 
 @app.command(epilog="Examples:  adaptkry inspect csbm  |  adaptkry inspect squirrel --json")
-def inspect(graph: GraphName, data_root: DataRoot = None, as_json: Json = False) -> None:
+def inspect(graph: GraphName, directed: Directed = None, data_root: DataRoot = None, as_json: Json = False) -> None:
     """Size, components, homophily, spectrum, lambda*, mixing bound and warnings of a graph."""
-    found = inspection.look(load(graph, data_root))
+    found = inspection.look(load(graph, data_root, directed))
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:

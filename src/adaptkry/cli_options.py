@@ -1,5 +1,6 @@
 """Arguments that several commands share, and the graph they name."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,14 @@ DataRoot = Annotated[
     Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Directed = Annotated[
+    bool | None,
+    typer.Option(
+        "--directed/--undirected",
+        help="How edges of your own files are read; lists of edges are undirected, matrices as they are.",
+        show_default=False,
+    ),
+]
 GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
 
 Scheme = Annotated[
@@ -55,13 +64,26 @@ def pick_method(name: str) -> str:
     return name
 
 
-def load(names: list[str], data_root: Path | None) -> Graph:
+def load(names: list[str], data_root: Path | None, directed: bool | None = None) -> Graph:
     """A graph by one name or file, or by several files; folders for graphs larger than memory have their own way."""
     if len(names) == 1 and is_kind(names[0], "graph"):
         raise ValueError(
-            f"{names[0]} is a graph folder. Make a basis of it first, and use that: `adaptkry propagate {names[0]} "
-            f"--taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
+            f"{names[0]} is a graph folder, and a graph that fits in memory is wanted here. To train on it: `adaptkry "
+            f"propagate {names[0]} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
         )
     if len(names) == 1 and is_kind(names[0], "basis"):
         raise ValueError(f"{names[0]} is a basis folder, which `adaptkry fit` and `predict` take; this wants a graph.")
-    return datasets.load(names[0] if len(names) == 1 else names, root=data_root)
+    if directed is None:
+        return datasets.load(names[0] if len(names) == 1 else names, root=data_root)
+    if names[0] in datasets.NAMES:
+        raise ValueError(f"--directed and --undirected are for your own files; {names[0]} is what it is.")
+    return datasets.load(names[0] if len(names) == 1 else names, root=data_root, directed=directed)
+
+
+def refuse_idle(directions: Iterable[str], graph: Graph) -> None:
+    """A direction that an undirected graph has no use for."""
+    if not graph.is_directed and set(directions) - {"both"}:
+        raise ValueError(
+            f"{graph.info.name} was read as undirected, so a direction other than both would change nothing. Edges of "
+            "your own files keep their direction with --directed."
+        )

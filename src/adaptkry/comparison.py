@@ -138,7 +138,12 @@ def load(folder: Path, key: str) -> list[dict]:
     """The entries that a comparison left in a folder; those that failed or have lost rows are left out."""
     if not (folder / "comparison.json").exists():
         return []
-    page = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
+    try:
+        page = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{folder / 'comparison.json'} is damaged ({error}). Leave --resume out to start anew."
+        ) from None
     if page.get("key") != key:
         raise ValueError(
             f"the comparison in {folder} is of another graph, other splits or other settings: use another --out, or no "

@@ -4,6 +4,7 @@ A recipe is data. What varies from member to member of one training (`OWN`) can 
 shapes the basis or the layers must be the same for all of them.
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -85,9 +86,36 @@ class Recipe:
         for name in DROPOUTS:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), but {getattr(self, name)} came.")
+        for name in (
+            *(f"{group}_{what}" for group in ("mlp", "filter", "basis") for what in ("lr", "decay")),
+            "damping",
+        ):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be 0 or more, but {getattr(self, name)} came.")
+        checks.count(self.least_epochs, "least_epochs")
+        self._check_shape()
         for name in ("hidden", "layers", "patience", "epochs"):
             if checks.count(getattr(self, name), name) == 0:
                 raise ValueError(f"{name} must be 1 or more, but 0 came.")
+
+    def _check_shape(self) -> None:
+        """Settings that only some shapes of models have a use for; elsewhere they would fail late, or mislead."""
+        filters = "filter" in self.stages
+        for name, needed in (("damping", self.damping > 0), ("per_channel", self.per_channel)):
+            if needed and not filters:
+                raise ValueError(
+                    f"{name} is for methods that filter while they train, such as jacobiconv; {self.method} does not."
+                )
+        if self.basis == "favard" and not filters:
+            raise ValueError(
+                f"the basis favard is learned while a method filters; {self.method} does not. Use favardgnn."
+            )
+        if self.basis == "gaussian" and {"high", "low"} - {name for name, _ in self.basis_options}:
+            raise ValueError("the basis gaussian needs the options high and low. Use the method g2cn, which has them.")
+        if self.optimiser == "logistic" and self.stages != ("combine", "linear:classes"):
+            raise ValueError(f"the optimiser logistic solves for one linear layer; {self.method} has others. Use asgc.")
+        if self.terms == "first" and "combine" in self.stages:
+            raise ValueError(f"with terms = first nothing is left for {self.method} to combine. Use the method mlp.")
 
     @property
     def signals(self) -> int:

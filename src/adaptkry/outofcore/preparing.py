@@ -107,6 +107,8 @@ def open_graph(graph, work: Path, say: Callable[[str], object]) -> GraphFolder:
         raise ValueError(
             f"{graph} has arrays but no manifest. Write it: adaptkry.outofcore.seal({str(graph)!r}, symmetric=...)."
         )
+    if isinstance(graph, str | Path) and is_kind(graph, "basis"):
+        raise ValueError(f"{graph} is a basis folder, which `adaptkry fit` and `predict` take; this wants a graph.")
     loaded = graph if isinstance(graph, Graph) else datasets.load(graph)
     say(f"writing {loaded.info.name} as a graph folder: {work / 'graph'}")
     return sealing.write_graph(loaded, work / "graph")

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
@@ -82,7 +83,10 @@ def jobs_of(names: Sequence[str], how: How, only: Sequence[str] | None = None) -
     made = {name: pick(ITEMS, name, "item").jobs(PAPER[name], how) for name in names}
     cells = {cell: job for jobs in made.values() for job in jobs for cell in (job.row, job.column)}
     for name in only or ():
-        pick(cells, name, "row or column")
+        if name not in cells:
+            near = get_close_matches(name, cells, n=3, cutoff=0.4)
+            known = "; ".join(near or sorted(filter(None, cells)))
+            raise ValueError(f"no row or column is called {name!r}. {'Near' if near else 'Known'}: {known}.")
     return {
         name: [job for job in jobs if not only or job.row in only or job.column in only] for name, jobs in made.items()
     }
@@ -113,11 +117,13 @@ def run(job: Job, how: How, path: Path, stamp: dict, outcome: Outcome) -> int:
         return 0
     if how.quick and not at_hand(job.graph, how.data_root):
         outcome.replaced.add(str(job.graph))
-    results.append(path, [{"row": job.row, "column": job.column, **stamp, **row} for row in rows])
+    own = {"row": job.row, "column": job.column, "job": [job.row, job.column]}  # a row may name another cell
+    results.append(path, [{**own, **stamp, **row} for row in rows])
     return len(rows)
 
 
 def there(path: Path, name: str, commit: str, quick: bool) -> set[tuple[str, str]]:
-    """Cells that have rows of this commit."""
+    """Jobs that have left rows of this commit; rows of before there were jobs in them count for their cell."""
     rows, _ = cells.read(path, name)
-    return {(row["row"], row["column"]) for row in rows if row["commit"] == commit and row["quick"] == quick}
+    own = [row for row in rows if row["commit"] == commit and row["quick"] == quick]
+    return {tuple(row.get("job", (row["row"], row["column"]))) for row in own}

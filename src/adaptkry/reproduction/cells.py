@@ -9,6 +9,7 @@ import numpy as np
 
 from adaptkry import comparison, results
 
+FOUND = ("value", "test", "text")  # what was measured: one of them
 NEEDED = ("item", "row", "column", "made", "quick", "commit", "device")
 
 
@@ -64,6 +65,8 @@ def read(path: Path, item: str) -> tuple[list[dict], list[str]]:
             bad.append(f"{path.name}, line {number}: not JSON")
         elif missing:
             bad.append(f"{path.name}, line {number}: no {missing[0]!r}")
+        elif not set(FOUND) & set(row):
+            bad.append(f"{path.name}, line {number}: neither {' nor '.join(map(repr, FOUND))}")
         elif row["item"] != item:
             bad.append(f"{path.name}, line {number}: a row of {row['item']!r}")
         else:

@@ -137,6 +137,11 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
     return folder / "report.html"
 
 
+def skipped(names: Sequence[str], results: Path) -> list[str]:
+    """A sentence for every line of the items' results that could not be used."""
+    return [text for name in names for text in cells.read(results / f"{name}.jsonl", name)[1]]
+
+
 def draw(one: Section, folder: Path) -> None:
     """LaTeX, pictures and facts of one item."""
     charts = one.facts["charts"]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.chances import Chance, dropout
+from adaptkry.lookup import pick
 from adaptkry.operators import Operator
 from adaptkry.recipes import Recipe
 
@@ -24,7 +25,7 @@ class Layout:
 
     def size(self, word: str) -> int:
         """The width a stage's word asks for."""
-        return {"hidden": self.made.hidden, "classes": self.classes}[word]
+        return pick({"hidden": self.made.hidden, "classes": self.classes}, word, "width of a stage")
 
 
 @dataclass(frozen=True)

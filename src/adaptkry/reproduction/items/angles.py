@@ -38,8 +38,8 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
 def drawn(cells: Cells, item: dict, graph: str) -> dict:
     """Angles against hops, three taus."""
     rows = [row for row in item["paper"] if row.startswith(graph) and (row, "1") in cells]
-    lines = [
-        experiments.series(row.split(", ")[1], list(map(int, HOPS)), [cells[row, hop].mean for hop in HOPS])
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        there = [hop for hop in HOPS if (row, hop) in cells]
+        lines.append(experiments.series(row.split(", ")[1], list(map(int, there)), [cells[row, h].mean for h in there]))
     return experiments.chart(graph, lines, x="hop", y="angle (degrees)")

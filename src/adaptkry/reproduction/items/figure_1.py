@@ -51,10 +51,16 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
     """Largest differences, and the four curves."""
     columns = [f"{what}, {basis}" for what in ("printed", "common") for basis in FITTED]
     rows = [
-        [name, *(experiments.cell(f"{cells[name, c].mean:.1e}", cells[name, c].mean) for c in columns)]
-        for name in item["paper"] if (name, columns[0]) in cells
-    ]  # fmt: skip
-    exact = [cells[row[0], c].mean <= item["margin"] for row in rows for c in columns[: len(FITTED)]]
+        [
+            name,
+            *(
+                experiments.cell(f"{own.mean:.1e}", own.mean) if (own := cells.get((name, c))) else None
+                for c in columns
+            ),
+        ]
+        for name in item["paper"]
+    ]
+    exact = [own.mean <= item["margin"] for (_, column), own in cells.items() if column.startswith("printed")]
     degree = item["ours"]["fit_degree"]
     return {
         "tables": [experiments.table("largest difference of the fit", ["", *columns], rows)],
