@@ -3,8 +3,9 @@
     python -m benchmarks.orthonormal [--degree 10] [--rounds 5] [--out results/benchmarks.jsonl]
 
 `reproduce running-times` has both by the clock, where the host that starts kernels hides some of the difference on
-small graphs. Here the kernels' own times are added up (torch's profiler). The floor of a hop is a copy of it; of the
-Krylov basis two passes over a hop (product, copy), of the orthonormal one about nine (`kernels/lanczos.py`).
+small graphs. Here the kernels' own times are added up (torch's profiler). A hop of the Krylov basis moves at least four
+times through memory (product and copy, each in and out), one of the orthonormal basis nine times (product, and seven in
+`kernels/lanczos.py`).
 """
 
 import argparse

@@ -71,8 +71,10 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_methods_it_has(entries, 
         comparison, "entry", lambda g, method, *rest: (trained.append(method), real(g, method, *rest))[1]
     )
     kept = comparison.load(tmp_path, key)
-    again = comparison.compare(GRAPH, ["mlp", "adaptkry", "gcn"], SPLIT, {"epochs": 30}, device="cpu", kept=kept)
+    more = {"device": "cpu", "kept": kept}
+    again = comparison.compare(GRAPH, ["mlp", "adaptkry", "gcn"], SPLIT, {"epochs": 30}, **more)
     assert trained == [entries[2]["method"]]
+    assert comparison.compare(GRAPH, [], SPLIT, {"epochs": 30}, **more) == kept  # none that was trained is lost
     for name in ("method", "mean", "low", "high", "behind", "behind_half"):
         assert [one[name] for one in again] == [one[name] for one in entries]
     with pytest.raises(ValueError, match="other settings"):

@@ -128,7 +128,7 @@ def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
     return y
 
 
-PIECE = 2**20  # labels that are counted at once: torch's `unique` takes forty bytes a node
+PIECE = 2**20  # labels that are counted at once: torch's `unique` copies and sorts all of them
 
 
 def class_sizes(y: Tensor, mask: Tensor | None = None) -> Tensor:

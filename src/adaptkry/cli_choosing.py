@@ -128,12 +128,11 @@ def compare(
     key = comparison.key_of(loaded, chosen, changes)
     fitting.usable_folder(folder, "comparison.json")
     kept = comparison.load(folder, key) if resume else []
-    names += [one["method"] for one in kept if one["method"] not in names]  # nothing that was trained is lost
+    total = len({*names, *(one["method"] for one in kept)})
     if (folder / "comparison.json").exists() and not resume:
         typer.echo(f"the comparison in {folder} will be replaced", err=True)
-    for text in chosen.warnings:
-        typer.echo(f"warning: {text}", err=True)
-    done: list[dict] = []
+    screens.warn(chosen, standardised=None)
+    done = list(kept)
 
     def keep(entry: dict) -> None:
         done.append(entry)
@@ -142,8 +141,8 @@ def compare(
 
     going_on = f"methods are in {folder}; the same command with --resume goes on"
     with (
-        stoppable(lambda: f"{len(done)} of {len(names)} {going_on}"),
-        timing.progress("methods", len(names), quiet=as_json) as tick,
+        stoppable(lambda: f"{len(done)} of {total} {going_on}"),
+        timing.progress("methods", total - len(kept), quiet=as_json) as tick,
     ):
         entries = comparison.compare(loaded, names, chosen, changes, device=device, kept=kept, done=keep)
     written = comparison.save(entries, chosen, folder, key)
@@ -152,8 +151,8 @@ def compare(
     reports.write_facts(folder, seen)
     page = reports.write([folder], folder / "report.html")
     if as_json:
-        kept = {"folder": str(folder), "report": str(page), "warnings": chosen.warnings, "methods": entries}
-        typer.echo(json.dumps(kept))
+        told = {"folder": str(folder), "report": str(page), "warnings": chosen.warnings, "methods": entries}
+        typer.echo(json.dumps(told))
     else:
         screens.print_comparison(entries, loaded.info.metric)
         typer.echo(f"comparison: {written}\nreport: {page}")

@@ -10,7 +10,7 @@ from adaptkry import datasets, splits
 from adaptkry.graph import Graph
 from adaptkry.lookup import pick
 from adaptkry.methods import METHODS
-from adaptkry.outofcore.folders import is_kind
+from adaptkry.outofcore.folders import is_kind, refuse_basis
 
 DataRoot = Annotated[
     Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
@@ -71,8 +71,7 @@ def load(names: list[str], data_root: Path | None, directed: bool | None = None)
             f"{names[0]} is a graph folder, and a graph that fits in memory is wanted here. To train on it: `adaptkry "
             f"propagate {names[0]} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
         )
-    if len(names) == 1 and is_kind(names[0], "basis"):
-        raise ValueError(f"{names[0]} is a basis folder, which `adaptkry fit` and `predict` take; this wants a graph.")
+    refuse_basis(names[0])
     if directed is None:
         return datasets.load(names[0] if len(names) == 1 else names, root=data_root)
     if names[0] in datasets.NAMES:

@@ -33,14 +33,15 @@ def compare(
         split: the splits all of them share.
         changes: settings that all methods get; None leaves a method's own.
         device: "auto", "cpu", "cuda".
-        kept: entries of a comparison that was stopped, which are not trained again.
+        kept: entries of a comparison that was stopped; they are not trained again, and none is left out.
         look: called with the training every few epochs.
-        done: called with each entry as soon as it is there.
+        done: called with each new entry as soon as it is there.
     """
-    entries, there = [], {one["method"]: one for one in kept}
+    entries, there = list(kept), {one["method"] for one in kept}
     for method in dict.fromkeys(methods):
-        entries.append(there.get(method) or entry(graph, method, split, device, look, changes or {}))
-        done(entries[-1])
+        if method not in there:
+            entries.append(entry(graph, method, split, device, look, changes or {}))
+            done(entries[-1])
     ranked(entries)
     return sorted(entries, key=lambda one: -np.inf if one["mean"] is None else one["mean"], reverse=True)
 
@@ -117,8 +118,7 @@ def ranked(entries: list[dict]) -> None:
 
 def key_of(graph: Graph, split: Split, changes: dict) -> str:
     """What decides the entries of a comparison: the graph, the splits, and the settings that all methods get."""
-    parts = [graph.indptr, graph.indices, graph.weights, graph.y, graph.x, split.train, split.validation, split.test]
-    return f"{fitting.digest_of(parts)} {json.dumps(changes, sort_keys=True)}"
+    return f"{fitting.data_of(graph, split)} {json.dumps(changes, sort_keys=True)}"
 
 
 def save(entries: list[dict], split: Split, folder: Path, key: str = "") -> Path:

@@ -196,8 +196,13 @@ def mark_chosen(run: Run, restarts: int, splits: int) -> None:
 
 def describe(members: list[Member], graph: Graph, split: Split, batch: int | None) -> str:
     """What a checkpoint belongs to, as text that must match on resuming: settings, and digests of graph and splits."""
+    return key_of(members, batch=batch, data=data_of(graph, split))
+
+
+def data_of(graph: Graph, split: Split) -> str:
+    """One number for a graph and its splits."""
     parts = [graph.indptr, graph.indices, graph.weights, graph.y, graph.x, split.train, split.validation, split.test]
-    return key_of(members, batch=batch, data=digest_of(parts))
+    return digest_of(parts)
 
 
 def digest_of(parts: Sequence[Tensor | None]) -> str:

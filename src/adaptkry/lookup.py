@@ -18,5 +18,6 @@ def pick(table: Mapping[str, Entry], name: str, what: str = "name") -> Entry:
     if name in table:
         return table[name]
     near = get_close_matches(str(name), table, n=3, cutoff=0.5)
+    between = "; " if any("," in known for known in table) else ", "
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise ValueError(f"unknown {what} {name!r}. {hint}Known: {', '.join(sorted(table))}.")
+    raise ValueError(f"unknown {what} {name!r}. {hint}Known: {between.join(sorted(table))}.")

@@ -26,7 +26,7 @@ def peak(device: torch.device | str = "cpu") -> Iterator[Peak]:
         yield found
         found.bytes = torch.cuda.max_memory_allocated(device)
         return
-    _give_back()
+    _library("malloc_trim", 0)  # what was kept is nobody's, and does not count for what is measured next
     can = _reset()
     yield found
     found.bytes = highest() if can else None
@@ -52,16 +52,11 @@ def highest() -> int | None:
 def keep_freed() -> bool:
     """Have freed memory kept for what comes next instead of given back; whether the C library can (glibc's can).
 
-    A training on the CPU asks for the same tens of megabytes again and again, and the system fills every page anew: a
-    quarter of an epoch of Squirrel. For a program that trains and ends; a library must not decide this for others.
+    A training on the CPU asks for the same tens of megabytes again and again, and each time the system clears every
+    page anew. For a program that trains and ends; a library must not decide this for others.
     """
     sizes = ((MMAP_THRESHOLD, 2**30), (TRIM_THRESHOLD, 2**31 - 1))
     return all(_library("mallopt", which, size) for which, size in sizes)
-
-
-def _give_back() -> None:
-    """What was kept is nobody's, and does not count for what is measured next."""
-    _library("malloc_trim", 0)
 
 
 def _library(name: str, *given: int) -> int:

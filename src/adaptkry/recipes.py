@@ -86,10 +86,7 @@ class Recipe:
         for name in DROPOUTS:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), but {getattr(self, name)} came.")
-        for name in (
-            *(f"{group}_{what}" for group in ("mlp", "filter", "basis") for what in ("lr", "decay")),
-            "damping",
-        ):
+        for name in (*RATES, "damping"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be 0 or more, but {getattr(self, name)} came.")
         checks.count(self.least_epochs, "least_epochs")
@@ -132,7 +129,8 @@ class Recipe:
 
 DROPOUTS = ("mlp_dropout", "input_dropout", "filter_dropout")
 GROUPS = ("mlp", "filter", "basis")
-OWN = {*DROPOUTS, *(f"{group}_{what}" for group in GROUPS for what in ("lr", "decay")), "patience", "start", "alpha"}
+RATES = tuple(f"{group}_{what}" for group in GROUPS for what in ("lr", "decay"))
+OWN = {*DROPOUTS, *RATES, "patience", "start", "alpha"}
 CHOICES = {
     name: get_args(kind) for name, kind in get_type_hints(Recipe).items() if get_origin(kind) is Literal
 }  # fmt: skip

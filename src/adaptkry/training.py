@@ -23,7 +23,7 @@ from adaptkry.chances import Chance, OnGpu
 from adaptkry.losses import Losses, all_logits, losses_of, mean_loss, rows_of, stream_logits
 from adaptkry.operators import Operator
 from adaptkry.processes import ALONE
-from adaptkry.recipes import DROPOUTS, GROUPS, Recipe
+from adaptkry.recipes import DROPOUTS, RATES, Recipe
 from adaptkry.stages import Layout, Weights
 from adaptkry.streams import Held, Plan, Stream
 
@@ -108,7 +108,7 @@ class Training:
         elif isinstance(terms, Tensor):
             self.terms, self.y, self.dtype = terms.to(self.device), y.to(self.device), terms.dtype
             self.rows = {name: self._rows(mask[self.chosen].cpu()) for name, mask in masks.items()}
-        self.each = {name: self._own(name) for group in GROUPS for name in (f"{group}_lr", f"{group}_decay")}
+        self.each = {name: self._own(name) for name in RATES}
         self.patience = self._own("patience")
         self.dice = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.dropouts = {name: [getattr(m.made, name) for m in members] for name in DROPOUTS}

@@ -70,6 +70,12 @@ def is_kind(path: Path | str, kind: str) -> bool:
         return False
 
 
+def refuse_basis(path: Path | str) -> None:
+    """Where a graph is wanted."""
+    if is_kind(path, "basis"):
+        raise ValueError(f"{path} is a basis folder, which `adaptkry fit` and `predict` take; this wants a graph.")
+
+
 @dataclass(frozen=True)
 class GraphFolder:
     """A graph on disk."""

@@ -14,7 +14,7 @@ from adaptkry.lookup import pick
 from adaptkry.outofcore import choosing, sealing
 from adaptkry.outofcore.arrays import Stored, checksum
 from adaptkry.outofcore.blocks import Job
-from adaptkry.outofcore.folders import DTYPES, FORMAT, GraphFolder, blocks_of, is_kind
+from adaptkry.outofcore.folders import DTYPES, FORMAT, GraphFolder, blocks_of, is_kind, refuse_basis
 from adaptkry.outofcore.plan import Size, make_plan, parse_bytes
 from adaptkry.outofcore.turning import turned
 
@@ -107,8 +107,8 @@ def open_graph(graph, work: Path, say: Callable[[str], object]) -> GraphFolder:
         raise ValueError(
             f"{graph} has arrays but no manifest. Write it: adaptkry.outofcore.seal({str(graph)!r}, symmetric=...)."
         )
-    if isinstance(graph, str | Path) and is_kind(graph, "basis"):
-        raise ValueError(f"{graph} is a basis folder, which `adaptkry fit` and `predict` take; this wants a graph.")
+    if isinstance(graph, str | Path):
+        refuse_basis(graph)
     loaded = graph if isinstance(graph, Graph) else datasets.load(graph)
     say(f"writing {loaded.info.name} as a graph folder: {work / 'graph'}")
     return sealing.write_graph(loaded, work / "graph")

@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
@@ -81,12 +80,9 @@ def reproduce(
 def jobs_of(names: Sequence[str], how: How, only: Sequence[str] | None = None) -> dict[str, list[Job]]:
     """The jobs of items, in order; a name in `only` that no cell of theirs has is an error with the nearest ones."""
     made = {name: pick(ITEMS, name, "item").jobs(PAPER[name], how) for name in names}
-    cells = {cell: job for jobs in made.values() for job in jobs for cell in (job.row, job.column)}
+    cells = {cell: job for jobs in made.values() for job in jobs for cell in (job.row, job.column) if cell}
     for name in only or ():
-        if name not in cells:
-            near = get_close_matches(name, cells, n=3, cutoff=0.4)
-            known = "; ".join(near or sorted(filter(None, cells)))
-            raise ValueError(f"no row or column is called {name!r}. {'Near' if near else 'Known'}: {known}.")
+        pick(cells, name, "row or column")
     return {
         name: [job for job in jobs if not only or job.row in only or job.column in only] for name, jobs in made.items()
     }

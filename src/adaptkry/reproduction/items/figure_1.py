@@ -6,7 +6,7 @@ import torch
 from adaptkry import experiments
 from adaptkry.bases import BASES, stack
 from adaptkry.operators import Diagonal
-from adaptkry.reproduction.cells import Cells
+from adaptkry.reproduction.cells import Cell, Cells
 from adaptkry.reproduction.core import How, Job
 
 GRID = np.linspace(0, 2, 201)  # frequencies 1 - lambda
@@ -50,16 +50,7 @@ def fit(basis: str, degree: int, wanted: np.ndarray) -> np.ndarray:
 def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
     """Largest differences, and the four curves."""
     columns = [f"{what}, {basis}" for what in ("printed", "common") for basis in FITTED]
-    rows = [
-        [
-            name,
-            *(
-                experiments.cell(f"{own.mean:.1e}", own.mean) if (own := cells.get((name, c))) else None
-                for c in columns
-            ),
-        ]
-        for name in item["paper"]
-    ]
+    rows = [[name, *(shown(cells.get((name, column))) for column in columns)] for name in item["paper"]]
     exact = [own.mean <= item["margin"] for (_, column), own in cells.items() if column.startswith("printed")]
     degree = item["ours"]["fit_degree"]
     return {
@@ -71,6 +62,11 @@ def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
             f"what degree {degree} leaves."
         ],
     }
+
+
+def shown(cell: Cell | None) -> dict | None:
+    """A difference as it is written, and what it sorts by."""
+    return None if cell is None else experiments.cell(f"{cell.mean:.1e}", cell.mean)
 
 
 def drawn(item: dict, name: str) -> dict:

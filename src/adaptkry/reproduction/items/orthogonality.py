@@ -9,14 +9,9 @@ from adaptkry.reproduction.core import How, Job, training
 from adaptkry.reproduction.grids import Published, grid, reasons
 
 METHODS = ("orthkry", "adaptkry")
-DROPPED = "entries of terms dropped as for AdaptKry"
-FORMS = {  # what is trained; of the forms of OrthKry the one that is best on validation nodes is shown
-    "orthkry": ("orthkry", {"basis_options": (), "filter_dropout": DROPPED}),
-    "orthkry, kept norms": ("orthkry", {"filter_dropout": DROPPED}),
-    "orthkry, no term dropped": ("orthkry", {"basis_options": ()}),
-    "orthkry, kept norms, no term dropped": ("orthkry", {}),
-    "adaptkry": ("adaptkry", {}),
-}
+FORMS = (  # what is trained; of the forms of OrthKry the one that is best on validation nodes is shown
+    "orthkry", "orthkry, kept norms", "orthkry, no term dropped", "orthkry, kept norms, no term dropped", "adaptkry",
+)  # fmt: skip
 
 
 def jobs(item: dict, how: How) -> list[Job]:
@@ -33,10 +28,12 @@ def forms(graph: str) -> list[str]:
 
 
 def one(item: dict, how: How, graph: str, form: str, degree: int) -> Job:
-    """A training of one form."""
-    method, changes = FORMS[form]
-    if changes.get("filter_dropout") == DROPPED:
-        changes = changes | {"filter_dropout": recipe("adaptkry", graph).filter_dropout}
+    """A training of one form. OrthKry's own settings keep norms and drop no term; the other forms change that."""
+    method, changes = form.partition(", ")[0], {}
+    if method == "orthkry" and "kept norms" not in form:
+        changes["basis_options"] = ()
+    if method == "orthkry" and "no term dropped" not in form:
+        changes["filter_dropout"] = recipe("adaptkry", graph).filter_dropout
     made = recipe(method, graph, degree=degree, taus=(item["ours"]["taus"][graph],), **changes)
     return training(how, f"{graph} {form}", f"K = {degree}", graph, [made])
 
