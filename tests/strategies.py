@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adaptkry.graph import Graph
 
 # No deadline: the first example pays for imports. Derandomized: a red run is red for everybody.
-settings.register_profile("adaptkry", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("adaptkry", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("adaptkry")
 
 
