@@ -13,9 +13,10 @@ import argparse
 import scipy.sparse as sp
 import torch
 
-from adaptkry import results, timing
-from adaptkry.bases import average, krylov, stack
-from adaptkry.operators import Propagation
+from adaptkry.common import rows as results
+from adaptkry.common import timing
+from adaptkry.spectral.bases import average, krylov, stack
+from adaptkry.spectral.operators import Propagation
 from benchmarks import keep_memory
 from benchmarks.shapes import SHAPES, Shape, features, power_law
 

@@ -5,9 +5,10 @@ python -m benchmarks.density [--out results/benchmarks.jsonl]
 
 import argparse
 
-from adaptkry import results, timing
-from adaptkry.operators import Propagation
-from adaptkry.spectrum import density_of_states
+from adaptkry.common import rows as results
+from adaptkry.common import timing
+from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.spectrum import density_of_states
 from benchmarks.shapes import SHAPES, power_law
 
 

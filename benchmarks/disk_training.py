@@ -22,13 +22,15 @@ from statistics import median
 
 import numpy as np
 
-from adaptkry import from_disk, memory, results, timing
-from adaptkry.matching import recipe_for
+from adaptkry.common import memory, timing
+from adaptkry.common import rows as results
+from adaptkry.models.stages import ModelShape
 from adaptkry.outofcore import BasisFolder
-from adaptkry.outofcore.arrays import save, streaming
 from adaptkry.outofcore.folders import FORMAT, block_name, write_manifest
-from adaptkry.stages import Layout
-from adaptkry.training import Training
+from adaptkry.outofcore.npy_files import save, streaming
+from adaptkry.training import folder_fit as from_disk
+from adaptkry.training.folder_recipe import recipe_for
+from adaptkry.training.loop import Training
 
 PIECE = 50_000  # rows written at once
 
@@ -68,7 +70,7 @@ def child(where: str, path: str, count: int, batch: int | None, device: str) -> 
     stream = from_disk.stream_of(folder, made, batch, 0 if where == "disk" else 2**60, device)
     masks = {"train": split.train, "validation": split.validation}
     members = from_disk.members_of([made], split, 1)
-    layout = Layout(made, stream.source.shape[0], folder.features, folder.classes)
+    layout = ModelShape(made, stream.source.shape[0], folder.features, folder.classes)
     training = Training(layout, stream, folder.labels, masks, members, device=device)
     for number, _ in enumerate(sys.stdin):
         spent = timing.seconds(lambda: training._epoch(number), device)  # noqa: B023

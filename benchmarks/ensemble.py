@@ -14,8 +14,12 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout
 
-from adaptkry import datasets, fitting, results, splits, timing
-from adaptkry.recipes import Recipe, inputs_of, recipe
+from adaptkry.common import rows as results
+from adaptkry.common import timing
+from adaptkry.graphs import load as datasets
+from adaptkry.graphs import splits
+from adaptkry.models.recipe import Recipe, inputs_of, recipe
+from adaptkry.training import fit as fitting
 from benchmarks import keep_memory
 
 
@@ -80,7 +84,7 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
         "basis": lambda: inputs_of(graph, made),
         "loop": lambda: kept.update(loop=loop(made, basis, graph.y, split, epochs)),
     }
-    first = splits.Split(split.train[:1], split.validation[:1], split.test[:1])
+    first = splits.Splits(split.train[:1], split.validation[:1], split.test[:1])
     loop(made, basis, graph.y, first, 1)  # warm up: an epoch of each, not a whole round of minutes
     fitting.fit(graph, replace(made, epochs=1), split, device="cpu")
     with timing.progress(name, len(jobs) * rounds) as tick:

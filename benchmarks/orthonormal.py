@@ -13,8 +13,10 @@ import argparse
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from adaptkry import datasets, results, timing
-from adaptkry.recipes import features_of, propagation, recipe, terms_of
+from adaptkry.common import rows as results
+from adaptkry.common import timing
+from adaptkry.graphs import load as datasets
+from adaptkry.models.recipe import features_of, propagation, recipe, terms_of
 
 GRAPHS = ("citeseer", "pubmed", "actor", "squirrel")
 METHODS = ("adaptkry", "orthkry")

@@ -19,11 +19,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from adaptkry import results, timing
-from adaptkry.graph import Graph, Info
-from adaptkry.operators import Propagation
-from adaptkry.outofcore import BasisFolder, GraphFolder, generate, propagate
-from adaptkry.outofcore.plan import parse_bytes, show_bytes
+from adaptkry.common import rows as results
+from adaptkry.common import timing
+from adaptkry.graphs.graph import Graph, Info
+from adaptkry.outofcore import BasisFolder, GraphFolder, propagate
+from adaptkry.outofcore.random_graph import generate
+from adaptkry.outofcore.memory_plan import parse_bytes, show_bytes
+from adaptkry.spectral.operators import Propagation
 
 PYTHON = [sys.executable, "-m"]
 LABELLED = 0.01

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry import results
+from adaptkry.common import rows as results
 
 # Other people's figures: the paper's Table 2; the authors' program run again on an H200, row-normalised features.
 PAPER = {"cora": 89.95, "citeseer": 83.78, "pubmed": 92.05, "actor": 42.70, "chameleon": 74.53, "squirrel": 63.31}

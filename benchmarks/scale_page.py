@@ -8,8 +8,8 @@ from pathlib import Path
 
 import matplotlib
 
-from adaptkry import results
-from adaptkry.outofcore.plan import show_bytes
+from adaptkry.common import rows as results
+from adaptkry.outofcore.memory_plan import show_bytes
 from benchmarks.readme import newest
 
 matplotlib.use("Agg")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from adaptkry.graph import Graph
+from adaptkry.graphs.graph import Graph
 
 
 @dataclass(frozen=True)

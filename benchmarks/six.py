@@ -11,8 +11,12 @@ import argparse
 import numpy as np
 import torch
 
-from adaptkry import datasets, fitting, results, splits, timing
-from adaptkry.recipes import recipe
+from adaptkry.common import rows as results
+from adaptkry.common import timing
+from adaptkry.graphs import load as datasets
+from adaptkry.graphs import splits
+from adaptkry.models.recipe import recipe
+from adaptkry.training import fit as fitting
 
 SIX = ("cora", "citeseer", "pubmed", "actor", "chameleon", "squirrel")
 DIRECTED = {"directions": ("out",), "degree": 4, "taus": (1.0,), "hop_norm": True}

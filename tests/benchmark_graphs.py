@@ -7,9 +7,9 @@ from unittest import mock
 
 import pytest
 
-from adaptkry.datasets import benchmarks
-from adaptkry.datasets.cards import CARDS
-from adaptkry.graph import Graph
+from adaptkry.graphs.benchmarks import loaders as benchmarks
+from adaptkry.graphs.benchmarks.catalogue import CARDS
+from adaptkry.graphs.graph import Graph
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="adaptkry-test-")
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from adaptkry.bases import Basis, stack
-from adaptkry.operators import Diagonal
+from adaptkry.spectral.bases import Basis, stack
+from adaptkry.spectral.operators import Diagonal
 
 assert_close = torch.testing.assert_close
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}

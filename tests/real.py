@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from adaptkry.graph import Graph
+from adaptkry.graphs.graph import Graph
 
 RAW = {"cora": "Cora/raw", "chameleon": "chameleon/geom_gcn/raw", "squirrel": "squirrel/geom_gcn/raw"}
 

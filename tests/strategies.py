@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from adaptkry.graph import Graph
+from adaptkry.graphs.graph import Graph
 
 # No deadline: the first example pays for imports. Derandomized: a red run is red for everybody.
 settings.register_profile("adaptkry", deadline=None, derandomize=True, max_examples=40)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adaptkry import filters, methods
+from adaptkry.models import methods
+from adaptkry.spectral import filters
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])

@@ -5,9 +5,9 @@
 >>> basis.slab(0, 100_000)                                                             # doctest: +SKIP
 """
 
-from adaptkry.outofcore.driver import propagate as propagate
 from adaptkry.outofcore.folders import BasisFolder as BasisFolder
 from adaptkry.outofcore.folders import GraphFolder as GraphFolder
-from adaptkry.outofcore.generate import generate as generate
-from adaptkry.outofcore.sealing import seal as seal
-from adaptkry.outofcore.sealing import write_graph as write_graph
+from adaptkry.outofcore.graph_folder import finalise as finalise
+from adaptkry.outofcore.graph_folder import write_graph as write_graph
+from adaptkry.outofcore.propagate import propagate as propagate
+from adaptkry.outofcore.random_graph import generate as generate

@@ -28,8 +28,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry import storage
-from adaptkry.outofcore.arrays import Stored, checksum
+from adaptkry.common import files as storage
+from adaptkry.outofcore.npy_files import Stored, checksum
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -96,7 +96,7 @@ class GraphFolder:
             if found != wanted[name]:
                 raise ValueError(
                     f"{path / name}.npy must have shape {list(wanted[name])} as the manifest says, but has "
-                    f"{list(found)}. Seal the folder again: adaptkry.outofcore.seal({str(path)!r}, symmetric=...)."
+                    f"{list(found)}. Seal the folder again: adaptkry.outofcore.finalise({str(path)!r}, symmetric=...)."
                 )
         return folder
 
@@ -124,10 +124,10 @@ class GraphFolder:
         """Compare every file with its checksum."""
         for name, wanted in self.manifest["xxh128"].items():
             if checksum(self.path / f"{name}.npy") != wanted:
-                again = f"adaptkry.outofcore.seal({str(self.path)!r}, symmetric=...)"
+                again = f"adaptkry.outofcore.finalise({str(self.path)!r}, symmetric=...)"
                 raise ValueError(
                     f"{self.path / name}.npy is not the file that the manifest describes: it is damaged. Restore it, "
-                    f"or, if you changed it yourself, seal the folder again: {again}."
+                    f"or, if you changed it yourself, finalise the folder again: {again}."
                 )
 
 

@@ -1,0 +1,1 @@
+"""What every package uses: input checks, name lookup, files, result rows, timing, memory."""

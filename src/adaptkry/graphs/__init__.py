@@ -1,0 +1,1 @@
+"""Graphs: the data structure, splits, benchmarks and readers for files."""

@@ -1,0 +1,1 @@
+"""The benchmark graphs: what is known about them, and how they are loaded."""

@@ -1,0 +1,241 @@
+"""A graph: edges, features and labels, checked once at the door and never changed afterwards.
+
+`Graph` keeps its adjacency matrix `A` as compact CSR: row i lists the nodes that i points to.
+An unweighted graph stores no values at all; every entry is 1.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from adaptkry.common import checks
+
+Direction = Literal["both", "out", "in"]
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is known about a graph beyond its numbers."""
+
+    name: str = "graph"
+    metric: str = "accuracy"  # or "roc_auc"
+    masks: Mapping[str, Tensor] | None = None  # fixed splits: train, validation, test as bool [s, n]
+    class_names: Sequence[str] | None = None
+    node_ids: Sequence[str] | None = None
+    feature_names: Sequence[str] | None = None
+
+
+class Graph:
+    """Nodes with features and labels, and edges between them.
+
+    Args:
+        edges: node ids [2, m], integers, source above target.
+        features: [n, d], dense or SciPy sparse; optional.
+        labels: class of each node [n], -1 = unknown; optional.
+        nodes: number of nodes; by default read off features, labels or the highest id.
+        weights: non-negative edge weights [m]; without them every edge counts 1.
+        directed: keep the direction of edges. Otherwise each edge is entered both ways.
+        self_loops: keep edges from a node to itself (one diagonal entry each), or drop them.
+        info: name, metric, fixed splits and the names of classes and nodes.
+
+    Repeated edges are merged: into one entry where the graph is unweighted, by adding their weights where
+    it is weighted. An undirected weighted edge listed both ways with two weights gets the larger one.
+
+    >>> path = Graph([[0, 1, 1], [1, 2, 0]], labels=[0, 0, -1])
+    >>> path
+    Graph(nodes=3, entries=4, features=0, classes=1, undirected)
+    >>> path.degree()
+    tensor([1., 2., 1.], dtype=torch.float64)
+    """
+
+    indptr: Tensor  # [n + 1]
+    indices: Tensor  # [nnz]
+    weights: Tensor | None  # [nnz] float64
+    features: Any  # [n, d] tensor, SciPy CSR, or None
+    y: Tensor  # [n] int64
+
+    def __init__(
+        self,
+        edges,
+        features=None,
+        labels=None,
+        *,
+        nodes: int | None = None,
+        weights=None,
+        directed: bool = False,
+        self_loops: bool = True,
+        info: Info | None = None,
+    ):
+        if nodes is None:
+            nodes = next((len_of(rows) for rows in (features, labels) if rows is not None), None)
+        pairs, n = checks.edges(edges, nodes)
+        values = None if weights is None else checks.weights(weights, pairs.shape[1]).numpy()
+        matrix = merge(pairs.numpy(), values, n, directed=directed, self_loops=self_loops)
+        self.is_directed = bool(directed)
+        self.info = info or Info()
+        self.indptr, self.indices = compact(matrix.indptr), compact(matrix.indices)
+        if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels want one index type
+            self.indptr, self.indices = self.indptr.long(), self.indices.long()
+        self.weights = None if weights is None else torch.from_numpy(matrix.data)
+        self.features = None if features is None else checks.features(features, n)
+        self.y = torch.full((n,), -1) if labels is None else checks.labels(labels, n)
+
+    @classmethod
+    def from_scipy(cls, adjacency, features=None, labels=None, *, weighted: bool = False, **options) -> "Graph":
+        """From a square SciPy sparse matrix; `weighted` keeps its values, otherwise every entry counts 1."""
+        if not sp.issparse(adjacency):
+            raise TypeError(f"from_scipy wants a SciPy sparse matrix, but {type(adjacency).__name__} came.")
+        if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+            raise ValueError(f"an adjacency matrix must be square, but shape {list(adjacency.shape)} came.")
+        matrix = sp.csr_array(adjacency).tocoo()  # repeated entries of a COO matrix add up
+        matrix.eliminate_zeros()
+        pairs = np.stack([matrix.row, matrix.col]).astype(np.int64)
+        values = matrix.data if weighted else None
+        return cls(pairs, features, labels, nodes=adjacency.shape[0], weights=values, **options)
+
+    @classmethod
+    def from_pyg(cls, data, **options) -> "Graph":
+        """From a PyG `Data` (anything with edge_index, num_nodes and perhaps x, y, edge_weight)."""
+        if getattr(data, "edge_index", None) is None:
+            raise ValueError(f"from_pyg wants a Data with edge_index, but {data!r} has none.")
+        get = lambda name: getattr(data, name, None)  # noqa: E731  PyG raises or returns None by version
+        options.setdefault("directed", bool(data.is_directed()))
+        return cls(data.edge_index, get("x"), get("y"), nodes=data.num_nodes, weights=get("edge_weight"), **options)
+
+    @classmethod
+    def from_networkx(cls, graph, features=None, labels=None, *, weight: str | None = None, **options) -> "Graph":
+        """From a NetworkX graph; nodes are numbered in its own order, `weight` names an edge attribute."""
+        import networkx as nx  # noqa: TID251  the one door
+
+        if graph.number_of_nodes() == 0:
+            raise ValueError("a graph needs at least one node, but an empty NetworkX graph came.")
+        matrix = nx.to_scipy_sparse_array(graph, weight=weight, format="coo")  # type: ignore[arg-type]
+        options.setdefault("directed", graph.is_directed())
+        return cls.from_scipy(matrix, features, labels, weighted=weight is not None, **options)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes n."""
+        return len(self.indptr) - 1
+
+    @property
+    def entries(self) -> int:
+        """Number of stored adjacency entries: an undirected edge counts twice, a self-loop once."""
+        return len(self.indices)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes: the highest known label plus one."""
+        return int(self.y.max()) + 1
+
+    @property
+    def x(self) -> Tensor:
+        """Features as a dense tensor [n, d]."""
+        if self.features is None:
+            raise ValueError(
+                "this graph has no features. Pass features=... (torch.eye(n) where there are none); a nodes file "
+                "needs columns of numbers."
+            )
+        return torch.from_numpy(self.features.toarray()) if sp.issparse(self.features) else self.features
+
+    @cached_property
+    def adjacency(self) -> sp.csr_array:
+        """A as a SciPy matrix of float64, for what SciPy does better."""
+        values = np.ones(self.entries) if self.weights is None else self.weights.numpy()
+        return sp.csr_array((values, self.indices.numpy(), self.indptr.numpy()), shape=(self.nodes, self.nodes))
+
+    def degree(self, direction: Direction = "both") -> Tensor:
+        """Row sums of A as float64 [n]: "out" edges leaving, "in" edges arriving, "both" of the undirected view."""
+        if direction == "both" and self.is_directed:
+            return self.undirected().degree()
+        if direction not in ("both", "out", "in"):
+            raise ValueError(f'direction must be "both", "out" or "in", but {direction!r} came.')
+        sums = self.adjacency.sum(axis=0 if direction == "in" else 1)
+        return torch.from_numpy(np.asarray(sums, dtype=np.float64).ravel())
+
+    def isolated(self) -> Tensor:
+        """Which nodes have no edge at all, self-loops included: bool [n]."""
+        return (self.degree("out") == 0) & (self.degree("in") == 0)
+
+    def components(self) -> tuple[int, Tensor]:
+        """Number of (weakly) connected components, and the component of each node [n]."""
+        found, member = sp.csgraph.connected_components(self.adjacency, directed=self.is_directed, connection="weak")
+        return int(found), torch.from_numpy(member).long()
+
+    def undirected(self) -> "Graph":
+        """The same graph with each edge entered both ways; itself if it is undirected already."""
+        return self._remake(self.adjacency, directed=False) if self.is_directed else self
+
+    def transposed(self) -> "Graph":
+        """The same graph with every edge turned round."""
+        return self._remake(self.adjacency.T, directed=True) if self.is_directed else self
+
+    def without_self_loops(self) -> "Graph":
+        """The same graph without edges from a node to itself."""
+        return self._remake(self.adjacency, directed=self.is_directed, self_loops=False)
+
+    def with_self_loops(self) -> "Graph":
+        """The same graph with an edge of weight 1 from each node to itself where there was none."""
+        missing = sp.diags_array((self.adjacency.diagonal() == 0).astype(np.float64))
+        return self._remake(self.adjacency + missing, directed=self.is_directed)
+
+    def with_columns(self, order: Sequence[int]) -> "Graph":
+        """The same graph with its feature columns in another order."""
+        other = object.__new__(Graph)
+        assert self.features is not None
+        other.__dict__.update(self.__dict__, features=self.features[:, list(order)])
+        return other
+
+    def relabelled(self, labels) -> "Graph":
+        """The same graph with other labels; nothing else is copied."""
+        other = object.__new__(Graph)
+        other.__dict__.update(self.__dict__, y=checks.labels(labels, self.nodes))
+        return other
+
+    def _remake(self, adjacency, **options) -> "Graph":
+        return Graph.from_scipy(
+            adjacency, self.features, self.y, weighted=self.weights is not None, info=self.info, **options
+        )
+
+    def __repr__(self) -> str:
+        width = 0 if self.features is None else self.features.shape[1]
+        kind = "directed" if self.is_directed else "undirected"
+        weighted = "" if self.weights is None else ", weighted"
+        return (
+            f"Graph(nodes={self.nodes}, entries={self.entries}, features={width}, "
+            f"classes={self.classes}, {kind}{weighted})"
+        )
+
+
+def len_of(rows) -> int:
+    """Number of rows of an array, a tensor, a SciPy matrix or a list."""
+    if not (rows.shape if hasattr(rows, "shape") else hasattr(rows, "__len__")):
+        raise TypeError(f"features and labels must be arrays with one row a node, but {rows!r} came.")
+    return rows.shape[0] if hasattr(rows, "shape") else len(rows)
+
+
+def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: bool, self_loops: bool) -> sp.csr_array:
+    """Sort the edges into CSR, merging repeats, symmetrising and dropping loops as asked."""
+    if not self_loops:
+        kept = pairs[0] != pairs[1]
+        pairs, values = pairs[:, kept], values if values is None else values[kept]
+    data = np.ones(pairs.shape[1], dtype=np.int64) if values is None else values
+    matrix = sp.coo_array((data, (pairs[0], pairs[1])), shape=(n, n)).tocsr()
+    if not directed:
+        matrix = matrix.maximum(matrix.T).tocsr()
+    matrix.eliminate_zeros()  # an edge of weight 0 is no edge
+    matrix.sort_indices()
+    return matrix
+
+
+def compact(index: np.ndarray | Sequence[int]) -> Tensor:
+    """Indices as int32 while they fit, int64 beyond: half the memory, the same speed."""
+    array = np.asarray(index)
+    narrow = array.size == 0 or array.max() < 2**31
+    return torch.from_numpy(array.astype(np.int32 if narrow else np.int64))

@@ -1,0 +1,97 @@
+"""Do neighbours agree? The five measures people use, over edges whose two ends are both labelled.
+
+Self-loops count as edges of a node with itself, as they do in PyG; drop them from the graph first
+(`graph.without_self_loops()`) if that is not wanted. Weights are ignored: these are counts of edges.
+"""
+
+import torch
+from torch import Tensor
+
+from adaptkry.graphs.graph import Graph
+
+
+def class_counts(graph: Graph) -> Tensor:
+    """Entries of A from class a to class b, as float64 [c, c]."""
+    rows = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
+    source, target = graph.y[rows], graph.y[graph.indices.long()]
+    known = (source >= 0) & (target >= 0)
+    if not known.any():
+        raise ValueError(
+            f"homophily needs edges between labelled nodes, but none of {graph.entries} entries has both ends labelled."
+        )
+    c = graph.classes
+    cells = torch.bincount(source[known] * c + target[known], minlength=c * c)
+    return cells.reshape(c, c).double()
+
+
+def edge(graph: Graph) -> float:
+    """Share of edges that join nodes of one class (the paper's h)."""
+    counts = class_counts(graph)
+    return float(counts.trace() / counts.sum())
+
+
+def node(graph: Graph) -> float:
+    """Mean over nodes of the share of their neighbours that agree.
+
+    Nodes without a labelled neighbour say nothing and are left out (PyG counts them as 0).
+    """
+    class_counts(graph)  # refuses graphs with no labelled edge
+    rows = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
+    source, target = graph.y[rows], graph.y[graph.indices.long()]
+    known = (source >= 0) & (target >= 0)
+    total = torch.bincount(rows[known], minlength=graph.nodes).double()
+    agree = torch.bincount(rows[known & (source == target)], minlength=graph.nodes).double()
+    return float((agree[total > 0] / total[total > 0]).mean())
+
+
+def class_insensitive(graph: Graph) -> float:
+    """Lim et al. 2021: excess of each class's own agreement over its share of nodes, averaged over c - 1."""
+    counts = class_counts(graph)
+    if len(counts) < 2:
+        raise ValueError(f"class-insensitive homophily needs at least 2 classes, but {len(counts)} came.")
+    labelled = graph.y[graph.y >= 0]
+    share = torch.bincount(labelled, minlength=len(counts)).double() / len(labelled)
+    agreement = counts.diagonal() / counts.sum(1).clamp(min=1)
+    return float((agreement - share).clamp(min=0).sum() / (len(counts) - 1))
+
+
+def adjusted(graph: Graph) -> float:
+    """Platonov et al. 2023: edge homophily corrected for chance; 0 for random wiring, 1 for perfect agreement."""
+    counts = class_counts(graph)
+    chance = float(counts.sum(0) @ counts.sum(1) / counts.sum() ** 2)  # both ends drawn on their own
+    if chance == 1:
+        raise ValueError("adjusted homophily needs edges at two or more classes, but all edges are at one class.")
+    return (edge(graph) - chance) / (1 - chance)
+
+
+def label_informativeness(graph: Graph) -> float:
+    """Platonov et al. 2023: mutual information of the two ends of a random edge over the entropy of one end."""
+    joint = class_counts(graph)
+    joint = joint / joint.sum()
+    entropy = _entropy(joint.sum(1))
+    if entropy == 0:
+        raise ValueError("label informativeness needs edges at two or more classes, but all edges are at one class.")
+    return float((entropy + _entropy(joint.sum(0)) - _entropy(joint)) / entropy)
+
+
+def _entropy(p: Tensor) -> Tensor:
+    return -torch.special.xlogy(p, p).sum()
+
+
+MEASURES = {
+    "edge": edge,
+    "node": node,
+    "class_insensitive": class_insensitive,
+    "adjusted": adjusted,
+    "label_informativeness": label_informativeness,
+}
+
+
+def homophily(graph: Graph) -> dict[str, float]:
+    """All five measures by name.
+
+    >>> square = Graph([[0, 1, 2, 3], [1, 2, 3, 0]], labels=[0, 1, 0, 1])   # neighbours always differ
+    >>> {name: round(value, 3) for name, value in homophily(square).items()}
+    {'edge': 0.0, 'node': 0.0, 'class_insensitive': 0.0, 'adjusted': -1.0, 'label_informativeness': 1.0}
+    """
+    return {name: measure(graph) for name, measure in MEASURES.items()}

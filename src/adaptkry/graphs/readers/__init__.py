@@ -1,0 +1,1 @@
+"""Readers for files: arrays and tables."""

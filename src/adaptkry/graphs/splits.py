@@ -1,0 +1,301 @@
+"""Which nodes train, which choose the model, which are only scored: masks, many splits as one leading axis.
+
+The published generator draws the same number of training nodes from every class, so that small classes may never
+reach validation and test; `Splits.warnings` says so whenever it happens, for every scheme.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adaptkry.common import checks
+from adaptkry.common.lookup import pick
+from adaptkry.graphs.graph import Graph
+
+BERNNET_SEEDS = (
+    *(1941488137, 4198936517, 983997847, 4023022221, 4019585660),
+    *(2108550661, 1648766618, 629014539, 3212139042, 2424918363),
+)
+ADAPTKRY_SEEDS = (  # as published: the 2nd, 4th and 8th differ from BernNet's
+    *(1941488137, 2519445423, 983997847, 1254279832, 4019585660),
+    *(2108550661, 1648766618, 329014539, 3212139042, 2424918363),
+)
+PARTS = ("train", "validation", "test")
+Fractions = tuple[float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Bool masks [s, n] of s splits over n nodes: in each the three parts are disjoint, and none is empty."""
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+    scheme: str = "masks"
+    seeds: tuple[int, ...] = ()  # one a split where chance was involved
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for part in PARTS:
+            self._check(part, getattr(self, part))
+        for one, other in (PARTS[:2], PARTS[1:], PARTS[::2]):
+            _refuse_shared(one, getattr(self, one) & getattr(self, other), other)
+
+    def _check(self, part: str, mask) -> None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+            raise TypeError(f"the {part} mask must be a bool tensor, but {getattr(mask, 'dtype', type(mask))} came.")
+        if mask.ndim != 2 or mask.shape != self.train.shape or not len(mask):
+            wanted = "[s, n]" if part == "train" else f"{list(self.train.shape)} as train has"
+            raise ValueError(f"the {part} mask must have shape {wanted}, but {list(mask.shape)} came.")
+        if not mask.any(1).all():
+            empty = int((~mask.any(1)).nonzero()[0])
+            raise ValueError(
+                f"every split needs {part} nodes, but split {empty} of {len(mask)} ({self.scheme}) has none. "
+                f"Label more nodes, or choose other fractions or masks."
+            )
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    def __repr__(self) -> str:
+        sizes = " / ".join(str(int(getattr(self, part)[0].sum())) for part in PARTS)
+        return f"Splits({self.scheme}, splits={len(self)}, nodes={self.train.shape[1]}, first={sizes})"
+
+    def take(self, count: int) -> "Splits":
+        """The first `count` splits; warnings speak of all splits and are kept."""
+        if not 1 <= checks.count(count, "the number of splits") <= len(self):
+            raise ValueError(f"the number of splits must lie between 1 and {len(self)} here, but {count} came.")
+        first = {part: getattr(self, part)[:count] for part in PARTS}
+        return replace(self, **first, seeds=self.seeds[:count])
+
+
+def _refuse_shared(one: str, shared: Tensor, other: str) -> None:
+    if shared.any():
+        split, node = shared.nonzero()[0].tolist()
+        raise ValueError(f"the parts of a split must not overlap, but node {node} is in {one} and {other} of {split=}.")
+
+
+def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[str] | None = None) -> Splits:
+    """The published generator: equally many training nodes a class, about 60/20/20 (BernNet, ChebNetII, AdaptKry).
+
+    With N labelled nodes and c classes, round(0.6 N / c) nodes of each class train (all of a smaller class), then
+    round(0.2 N) of the rest validate and what is left is tested. NumPy's legacy RandomState, draw for draw.
+
+    >>> class_balanced(torch.arange(100) % 2, seeds=[7])
+    Splits(class_balanced, splits=1, nodes=100, first=60 / 20 / 20)
+    """
+    labels = _labelled(y, names)
+    parts = (draw_class_balanced(labels, seed) for seed in seeds)
+    return _from_ids(parts, labels, "class_balanced", seeds, names)
+
+
+def draw_class_balanced(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
+    """Node ids of train, validation and test of one seed, the first two in the order in which they were drawn."""
+    random = np.random.RandomState(seed)
+    left = labels >= 0
+    known, classes = int(left.sum()), int(labels.max()) + 1
+    share, train = round(0.6 * known / classes), []
+    for label in range(classes):
+        members = _ids(labels == label)
+        train.append(members if len(members) < share else random.choice(members, share, replace=False))
+        left[train[-1]] = False
+    rest = _ids(left)
+    validation = random.choice(rest, min(round(0.2 * known), len(rest)), replace=False)
+    left[validation] = False
+    return np.concatenate(train), validation, _ids(left)
+
+
+def _ids(mask: np.ndarray) -> np.ndarray:
+    """The nodes of a mask in their order; short numbers where they do, since big graphs have many."""
+    return np.flatnonzero(mask).astype(np.int32 if len(mask) < 2**31 else np.int64)
+
+
+def class_permuted(y, count: int = 10, seed: int = 0, *, names: Sequence[str] | None = None) -> Splits:
+    """The same shares as `class_balanced`, drawn by torch's permutations (GPR-GNN, JacobiConv, OptBasisGNN).
+
+    Those programs draw the classes' permutations on the GPU where the data lie; these are drawn on the CPU, so they
+    are splits of the same kind, not the same splits. Split i is drawn with seed + i.
+
+    >>> class_permuted(torch.arange(100) % 2, count=1)
+    Splits(class_permuted, splits=1, nodes=100, first=60 / 20 / 20)
+    """
+    labels, seeds = _labelled(y, names), _seeds(count, seed)
+    parts = (draw_class_permuted(labels, one) for one in seeds)
+    return _from_ids(parts, labels, "class_permuted", seeds, names)
+
+
+def draw_class_permuted(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
+    """Node ids of train, validation and test of one seed."""
+    die = torch.Generator().manual_seed(seed)
+    classes, known = int(labels.max()) + 1, int((labels >= 0).sum())
+    share = round(0.6 * known / classes)
+    members = [_ids(labels == label) for label in range(classes)]
+    mixed = [own[torch.randperm(len(own), generator=die).numpy()] for own in members]
+    rest = np.concatenate([own[share:] for own in mixed])
+    rest = rest[torch.randperm(len(rest), generator=die).numpy()]
+    validation, test = np.split(rest, [round(0.2 * known)])
+    return np.concatenate([own[:share] for own in mixed]), validation, test
+
+
+def stratified(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Splits:
+    """Every class in the same proportions; split i is drawn with seed + i.
+
+    A class of three or more labelled nodes reaches all three parts.
+    """
+    labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
+    parts = (_draw_stratified(labels, cuts, np.random.default_rng(one)) for one in seeds)
+    return _from_ids(parts, labels, "stratified", seeds, names)
+
+
+def _draw_stratified(labels: np.ndarray, cuts: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, ...]:
+    shares = []
+    for label in checks.class_sizes(torch.from_numpy(labels)).nonzero()[:, 0].tolist():
+        members = random.permutation(_ids(labels == label))
+        shares.append(np.split(members, _ends(len(members), cuts))[:3])
+    return tuple(np.concatenate(part) for part in zip(*shares, strict=True))
+
+
+def _ends(size: int, cuts: np.ndarray) -> tuple[int, int, int]:
+    """Where the parts of a class of `size` nodes end: rounded shares, but none empty while there are three nodes."""
+    train, validation, test = (round(cut * size) for cut in cuts)
+    least = int(size >= 3)
+    train = min(max(train, 1), size - 2 * least)
+    validation = min(max(validation, train + least), size - least)
+    return train, validation, max(test, validation + least)
+
+
+def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Splits:
+    """Labelled nodes at random, classes not looked at; split i is drawn with seed + i."""
+    labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
+    known = _ids(labels >= 0)
+    ends = np.rint(cuts * len(known)).astype(int)
+    parts = (np.split(np.random.default_rng(one).permutation(known), ends)[:3] for one in seeds)
+    return _from_ids(parts, labels, "uniform", seeds, names)
+
+
+def fixed(graph: Graph, count: int | None = None) -> Splits:
+    """The splits that came with the graph (`graph.info.masks`): the first `count` of them, or all."""
+    if graph.info.masks is None:
+        others = ", ".join(name for name in SPLITS if name != "fixed")
+        raise ValueError(f"{graph.info.name} comes without fixed splits. Draw some instead: {others}.")
+    split = from_masks(*(graph.info.masks[part] for part in PARTS))
+    split = split if count is None else split.take(count)
+    checked = from_masks(split.train, split.validation, split.test, y=graph.y, names=graph.info.class_names)
+    return replace(checked, scheme="fixed")
+
+
+def from_masks(train, validation, test, *, y=None, names: Sequence[str] | None = None) -> Splits:
+    """Your own masks, bool [n] or [s, n]; with labels `y` it is checked that every node in them has one."""
+    masks = [_mask(values, part) for values, part in zip((train, validation, test), PARTS, strict=True)]
+    split = Splits(masks[0], masks[1], masks[2])
+    if y is None:
+        return split
+    labels = torch.from_numpy(_labelled(y, names))
+    if len(labels) != masks[0].shape[1]:
+        raise ValueError(f"labels and masks must speak of the same nodes, but {len(labels)} labels came for {split}.")
+    for mask, part in zip(masks, PARTS, strict=True):
+        if (mask & (labels < 0)).any():
+            node = int((mask & (labels < 0)).any(0).nonzero()[0])
+            raise ValueError(f"node {node} is in the {part} mask but has no label. Leave unlabelled nodes out of it.")
+    return replace(split, warnings=absent_classes(split, labels, names))
+
+
+def _mask(values, part: str) -> Tensor:
+    mask = checks.tensor(values, f"the {part} mask")
+    if mask.dtype != torch.bool:
+        raise TypeError(f"the {part} mask must be bool, but {mask.dtype} came. A list of node ids is not a mask.")
+    return mask[None] if mask.ndim == 1 else mask
+
+
+def absent_classes(split: Splits, y: Tensor, names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """One sentence for each part and set of splits that some classes never reach.
+
+    >>> labels = torch.tensor([0, 0, 0, 1])
+    >>> masks = torch.eye(4, dtype=torch.bool)
+    >>> absent_classes(Splits(masks[:1], masks[1:2], masks[3:]), labels, ["cat", "dog"])
+    ('train lacks class dog in every split.', 'validation lacks class dog in every split.',
+    'test lacks class cat in every split.')
+    """
+    found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    present = checks.class_sizes(y).nonzero()[:, 0].tolist()
+    for part in PARTS:
+        sizes = torch.stack([checks.class_sizes(y, mask) for mask in getattr(split, part)])  # [s, classes]
+        for label in present:
+            missing = tuple((sizes[:, label] == 0).nonzero()[:, 0].tolist())
+            if missing:
+                found.setdefault((part, missing), []).append(str(names[label] if names else label))
+    return tuple(
+        f"{part} lacks class{'es' * (len(classes) > 1)} {', '.join(classes)} in "
+        + ("every split." if len(missing) == len(split) else f"{len(missing)} of {len(split)} splits.")
+        for (part, missing), classes in found.items()
+    )
+
+
+def _labelled(y, names: Sequence[str] | None) -> np.ndarray:
+    """Labels as an array; one class is nothing to learn."""
+    return checks.classes(checks.labels(y, len(y)), names).numpy()
+
+
+def _cuts(fractions) -> np.ndarray:
+    """Cumulative fractions of train, validation and test."""
+    shares = np.asarray(fractions, dtype=float)
+    if shares.shape != (3,) or not (shares > 0).all() or shares.sum() > 1 + 1e-9:
+        raise ValueError(
+            f"fractions must be three numbers above 0 that add up to at most 1 (train, validation, test), "
+            f"but {fractions} came."
+        )
+    return np.minimum(np.cumsum(shares), 1)
+
+
+def _seeds(count: int, seed: int) -> tuple[int, ...]:
+    if checks.count(count, "the number of splits") == 0:
+        raise ValueError("the number of splits must be 1 or more, but 0 came.")
+    return tuple(range(checks.count(seed, "the seed"), seed + count))
+
+
+def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], names: Sequence[str] | None) -> Splits:
+    """Lists of node ids, one triple a split, into masks, one split after the other: lists take eight times the room."""
+    if not len(seeds):
+        raise ValueError(f"{scheme} needs at least one seed, but none came.")
+    masks = torch.zeros(3, len(seeds), len(labels), dtype=torch.bool)
+    for row, triple in enumerate(parts):
+        for mask, ids in zip(masks, triple, strict=True):
+            mask[row].numpy()[ids] = True
+    train, validation, test = masks
+    split = Splits(train, validation, test, scheme, tuple(seeds))
+    return replace(split, warnings=absent_classes(split, torch.from_numpy(labels), names))
+
+
+def _published(graph: Graph, count: int | None, scheme: str, seeds: tuple[int, ...]) -> Splits:
+    if count is not None and checks.count(count, "the number of splits") > len(seeds):
+        raise ValueError(
+            f"{scheme} has {len(seeds)} published seeds, but {count} splits were asked for. "
+            f"Ask for {len(seeds)} at most, or draw them by another scheme: stratified, uniform."
+        )
+    return replace(class_balanced(graph.y, seeds[:count], names=graph.info.class_names), scheme=scheme)
+
+
+SPLITS: dict[str, Callable[[Graph, int | None], Splits]] = {
+    "class_balanced": lambda graph, count: _published(graph, count, "class_balanced", ADAPTKRY_SEEDS),
+    "class_balanced_bernnet": lambda graph, count: _published(graph, count, "class_balanced_bernnet", BERNNET_SEEDS),
+    "class_permuted": lambda graph, count: class_permuted(
+        graph.y, 10 if count is None else count, names=graph.info.class_names
+    ),
+    "stratified": lambda graph, count: stratified(
+        graph.y, 10 if count is None else count, names=graph.info.class_names
+    ),
+    "uniform": lambda graph, count: uniform(graph.y, 10 if count is None else count, names=graph.info.class_names),
+    "fixed": fixed,
+}
+
+
+def make(graph: Graph, scheme: str = "class_balanced", count: int | None = None) -> Splits:
+    """`count` splits of a graph by the name of the scheme; without a count ten, or all that are fixed.
+
+    >>> make(Graph([[0], [1]], labels=[0, 1] * 10), "stratified", count=2)
+    Splits(stratified, splits=2, nodes=20, first=12 / 4 / 4)
+    """
+    return pick(SPLITS, scheme, "split scheme")(graph, count)

@@ -1,0 +1,113 @@
+"""Built-in graphs: no download, known structure."""
+
+import numpy as np
+import torch
+
+from adaptkry.common import checks
+from adaptkry.graphs.graph import Graph, Info
+
+
+def csbm(
+    nodes: int = 1000,
+    phi: float = 0.5,
+    *,
+    classes: int = 2,
+    features: int = 16,
+    degree: float = 10.0,
+    information: float = 1.0,
+    seed: int = 0,
+) -> Graph:
+    r"""Contextual stochastic block model: labels show in the edges, in the features, or in both.
+
+    Args:
+        nodes: number of nodes n.
+        phi: -1 (neighbours always differ) to 1 (neighbours always agree); 0 puts nothing in the edges. The share
+            of the information in the edges is :math:`|\sin(\phi\pi/2)|`, in the features :math:`\cos(\phi\pi/2)`,
+            so that the squares of the two add up to the same for every phi.
+        classes: number of classes c, as equal in size as possible.
+        features: number of features d.
+        degree: average degree.
+        information: total strength; larger is easier.
+        seed: the same seed gives the same graph.
+
+    >>> csbm(nodes=100, phi=-1.0, seed=1)
+    Graph(nodes=100, entries=..., features=16, classes=2, undirected)
+    """
+    n, c = _checked("csbm", nodes, classes, features, phi, degree)
+    random = np.random.default_rng(seed)
+    labels = random.permutation(np.arange(n) % c)
+    edges = _block_edges(labels, labels, np.sin(phi * np.pi / 2), c, round(n * degree / 2), random)
+    centres = random.standard_normal((c, features))
+    centres *= np.cos(phi * np.pi / 2) * information / np.linalg.norm(centres, axis=1, keepdims=True)
+    x = centres[labels] + random.standard_normal((n, features)) / np.sqrt(features)
+    return Graph(edges, torch.from_numpy(x.astype(np.float32)), labels, nodes=n, info=Info("csbm"))
+
+
+def directed_csbm(
+    nodes: int = 1000,
+    phi: float = 0.4,
+    *,
+    classes: int = 2,
+    features: int = 16,
+    degree: float = 10.0,
+    information: float = 1.0,
+    seed: int = 0,
+) -> Graph:
+    r"""A graph whose classes show in where edges lead, not in where they come from, nor in a node's own features.
+
+    Every node has a class y, to be learned, and independently of it a topic z of as many kinds, which shows in its
+    features. An edge from i leads to a node j whose topic agrees with the class of i (phi > 0) or differs from it
+    (phi < 0). So the features of the nodes that i points to tell y_i. Those that point to i say with their classes
+    what z_i is, but their features, their own topics, are independent of y_i: "in" is pure noise, "both" mixes that
+    noise in, and "out" is the right direction. One hop suffices; a node's own features are worth nothing.
+
+    Args:
+        nodes: number of nodes n.
+        phi: -1 (the topics pointed to always differ from the class) to 1 (they always agree); at 0 nothing can be
+            learned. The lean is :math:`\sin(\phi\pi/2)` as in `csbm`, but features do not fade as it grows.
+        classes: number of classes, and of topics, as equal in size as possible.
+        features: number of features d.
+        degree: average number of edges that leave a node.
+        information: distance of the topics' centres; larger is easier.
+        seed: the same seed gives the same graph.
+
+    >>> directed_csbm(nodes=100, seed=1)
+    Graph(nodes=100, entries=..., features=16, classes=2, directed)
+    """
+    n, c = _checked("directed_csbm", nodes, classes, features, phi, degree)
+    random = np.random.default_rng(seed)
+    labels, topics = (random.permutation(np.arange(n) % c) for _ in range(2))
+    edges = _block_edges(labels, topics, np.sin(phi * np.pi / 2), c, round(n * degree), random)
+    centres = random.standard_normal((c, features))
+    centres *= information / np.linalg.norm(centres, axis=1, keepdims=True)
+    x = centres[topics] + random.standard_normal((n, features)) / np.sqrt(features)
+    x = torch.from_numpy(x.astype(np.float32))
+    return Graph(edges, x, labels, nodes=n, directed=True, info=Info("csbm-directed"))
+
+
+def _checked(name: str, nodes: int, classes: int, features: int, phi: float, degree: float) -> tuple[int, int]:
+    n, c = checks.count(nodes, "nodes"), checks.count(classes, "classes")
+    if checks.count(features, "features") == 0:
+        raise ValueError(f"{name} needs at least 1 feature, but 0 came.")
+    if c < 2 or n < c:
+        raise ValueError(f"{name} needs at least 2 classes and a node for each, but {c} classes and {n} nodes came.")
+    if not -1 <= phi <= 1:
+        raise ValueError(f"phi must lie in [-1, 1], but {phi} came: 1 is full homophily, -1 full heterophily.")
+    if not 0 < degree < n:
+        raise ValueError(f"the average degree must lie between 0 and the number of nodes, but {degree} came.")
+    return n, c
+
+
+def _block_edges(labels: np.ndarray, groups: np.ndarray, lean: float, c: int, wanted: int, random) -> np.ndarray:
+    """About `wanted` edges; each leads to the group of its source's label, the likelier the higher `lean` (-1 to 1)."""
+    n = len(labels)
+    chance = 1 / c
+    like = chance + lean * (1 - chance) if lean > 0 else chance * (1 + lean)
+    source = random.integers(0, n, wanted)
+    order = np.argsort(groups, kind="stable")
+    start, size = np.searchsorted(groups[order], np.arange(c)), np.bincount(groups, minlength=c)
+    other = (labels[source] + random.integers(1, c, wanted)) % c
+    side = np.where(random.random(wanted) < like, labels[source], other)
+    target = order[start[side] + (random.random(wanted) * size[side]).astype(np.int64)]
+    kept = source != target
+    return np.stack([source[kept], target[kept]])

@@ -1,0 +1,1 @@
+"""AdaptKry for other libraries: a scikit-learn estimator, a PyG transform and a PyG layer."""

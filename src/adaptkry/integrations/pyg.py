@@ -1,0 +1,55 @@
+"""For people who live in PyG: a transform that puts the basis into `Data`, and a layer to use in any model."""
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from adaptkry.graphs.graph import Graph
+from adaptkry.spectral.bases import average, krylov, stack
+from adaptkry.spectral.filters import Filter
+from adaptkry.spectral.operators import Propagation
+
+
+class KrylovBasis(BaseTransform):
+    r"""Put the adaptive Krylov basis into `data.basis`, [n, K + 1, d].
+
+    Args:
+        taus: one tau or several (then their mean).
+        degree: hops K.
+        direction: "both", "out" or "in".
+    """
+
+    def __init__(self, taus=(0.5,), degree: int = 10, direction: str = "both"):
+        self.taus, self.degree, self.direction = taus, degree, direction
+
+    def forward(self, data: Data) -> Data:
+        """Compute the basis once, before training."""
+        graph = Graph.from_pyg(data)
+        P = Propagation(graph, list(self.taus), self.direction)  # type: ignore[arg-type]
+        data.basis = stack(average(krylov, P, graph.x, self.degree)).contiguous()
+        return data
+
+
+class KrylovConv(nn.Module):
+    r"""A polynomial filter with learned hop weights as a layer: :math:`\sum_k w_k P_\tau^k x`.
+
+    Args:
+        degree: hops K.
+        tau: tunes the spectrum of the propagation matrix.
+        direction: "both", "out" or "in".
+        options: of `Filter`: basis, kind, start, alpha, channels.
+
+    Shapes: x [n, d], edge_index [2, m] -> [n, d]
+    """
+
+    def __init__(self, degree: int = 10, tau: float = 0.5, direction: str = "both", **options):
+        super().__init__()
+        self.filter, self.tau, self.direction = Filter(degree, **options), tau, direction
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Filter x; gradients flow to x and to the hop weights."""
+        graph = Graph(edge_index, nodes=len(x), weights=edge_weight, directed=self.direction != "both")
+        P = Propagation(graph, self.tau, self.direction).to(x)  # type: ignore[arg-type]
+        terms = self.filter.basis(P, x, self.filter.degree, **self.filter.options)
+        return self.filter(torch.stack(list(terms), 1))

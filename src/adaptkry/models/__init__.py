@@ -1,0 +1,1 @@
+"""What is trained: recipes, methods, and models of many members at once."""

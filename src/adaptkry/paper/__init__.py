@@ -1,0 +1,1 @@
+"""Reproducing the paper: measurements, tables and documents."""

@@ -1,0 +1,1 @@
+"""Reports: charts, the HTML page, inspection and the demo."""

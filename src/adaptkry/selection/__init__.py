@@ -1,0 +1,1 @@
+"""Choosing settings: grids, search spaces, tuning and comparison."""

@@ -1,0 +1,1 @@
+"""The mathematics: operators, bases, filters, spectra and theory."""

@@ -1,0 +1,1 @@
+"""How models are trained: fit, the training loop, batches, runs and predictions."""

@@ -1,0 +1,74 @@
+"""Scores of many members at once, on whatever device the logits are."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from adaptkry.common.lookup import pick
+
+
+def accuracy(logits: Tensor, classes: Tensor, counted: Tensor) -> Tensor:
+    """Share of right answers: logits [b, m, c], classes [b, m], counted [b, m] -> [b].
+
+    >>> accuracy(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]), torch.tensor([[0, 1]]), torch.tensor([[True, True]]))
+    tensor([0.5000])
+    """
+    right = (logits.argmax(-1) == classes) & counted
+    return right.sum(1) / counted.sum(1)
+
+
+def roc_auc(logits: Tensor, classes: Tensor, counted: Tensor) -> Tensor:
+    """Chance that a node of class 1 scores above one of class 0, ties counting half (two classes only)."""
+    if logits.shape[-1] != 2:
+        raise ValueError(f"ROC-AUC needs two classes, but {logits.shape[-1]} came. Use metric='accuracy'.")
+    score = (logits[..., 1] - logits[..., 0]).double().masked_fill(~counted, torch.inf)  # padding ranks last
+    ordered, order = score.sort(dim=1)
+    low = torch.searchsorted(ordered, ordered, right=False)
+    high = torch.searchsorted(ordered, ordered, right=True)
+    rank = (low + high + 1).double() / 2  # mean rank among equals, from 1
+    positive = ((classes == 1) & counted).gather(1, order).double()
+    ones = positive.sum(1)
+    zeros = counted.sum(1) - ones
+    return ((rank * positive).sum(1) - ones * (ones + 1) / 2) / (ones * zeros)
+
+
+METRICS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"accuracy": accuracy, "roc_auc": roc_auc}
+
+
+def pick_metric(name: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The metric of that name."""
+    return pick(METRICS, name, "metric")
+
+
+class Tally:
+    """A metric of rows that come in parts: counts for accuracy; for ROC-AUC, which needs an order, every row's margin.
+
+    >>> tally = Tally("accuracy", 1)
+    >>> for guess in ([1.0, 0.0], [0.0, 1.0]):
+    ...     tally.add(torch.tensor([[guess]]), torch.tensor([[0]]), torch.tensor([[True]]))
+    >>> tally.score()
+    tensor([0.5000])
+    """
+
+    def __init__(self, name: str, members: int, device: torch.device | str = "cpu"):
+        self.score_of, self.is_count = pick_metric(name), name == "accuracy"
+        self.counts = torch.zeros(2, members, dtype=torch.long, device=device)  # right, all
+        self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def add(self, logits: Tensor, classes: Tensor, counted: Tensor) -> None:
+        """Some rows: logits [b, m, c], classes [b, m], counted [b, m]."""
+        if not self.is_count:
+            self.parts.append((logits.diff(dim=-1) if logits.shape[-1] == 2 else logits, classes == 1, counted))
+            return
+        right = (logits.argmax(-1) == classes) & counted
+        self.counts += torch.stack([right.sum(1), counted.sum(1)])
+
+    def score(self, total: Callable[[Tensor], Tensor] = lambda counts: counts) -> Tensor:
+        """The metric [b]; `total` adds the counts of other processes."""
+        if self.is_count:
+            right, count = total(self.counts)
+            return right / count
+        margins, positive, counted = (torch.cat(part, 1) for part in zip(*self.parts, strict=True))
+        logits = torch.cat([torch.zeros_like(margins), margins], -1) if margins.shape[-1] == 1 else margins
+        return self.score_of(logits, positive, counted)

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from adaptkry.outofcore.propagate import propagate
+from adaptkry.outofcore.random_graph import generate
+from adaptkry.spectral.operators import Propagation
+from benchmarks import outofcore, scale_page
+from contracts import assert_same_bits, random_signal
+
+
+def test_a_table_is_written_between_its_marks():
+    begin = "<!-- rows: one (written by `python -m benchmarks.scale_page`) -->\n"
+    page = f"head\n{begin}old\n<!-- rows: end -->\ntail"
+    assert scale_page.replace(page, "one", ["new"]) == page.replace("old", "new")
+
+
+def test_slopes_are_those_of_the_rows(tmp_path):
+    same = {"commit": "c", "config": {"nodes": 9, "entries": 1, "features": 3, "degree": 1}}
+    rows = [{"varied": "degree", "value": k, "seconds": 1.0 + 2.0 * k, **same} for k in (1, 2, 4, 8)] + [
+        {"varied": "entries", "value": m, "seconds": 3.0 * m, **same} for m in (1, 2, 4, 8)
+    ]
+    text = "\n".join(scale_page.slopes(rows))
+    assert "| entries m | 1 | 8 | n = 9, m = 1, d = 3, K = 1 | 3.00 .. 24.00 | 1.00 | 0 % | c |" in text
+    assert "| hops K | 1 | 8 | n = 9, m = 1, d = 3, K = 1 | 3.00 .. 17.00 | 0.84 | 0 % | c |" in text
+    assert scale_page.off_line(np.array([1.0, 2, 4]), np.array([1.0, 2, 8])) > 0.1
+    scale_page.draw(rows, tmp_path / "slopes.svg")
+    assert (tmp_path / "slopes.svg").stat().st_size > 1000
+
+
+def test_the_reference_in_memory_agrees_with_the_basis_on_disk(tmp_path, capsys):
+    folder = generate(tmp_path / "g", nodes=500, entries=4000, features=6)
+    propagate(folder, tmp_path / "b", taus=[0.5, 1.0], degree=2, columns=4)
+    outofcore.in_memory(str(tmp_path / "g"), str(tmp_path / "b"))
+    assert '"agrees": true' in capsys.readouterr().out
+    x = random_signal(500, 3)
+    P = Propagation(outofcore.as_graph(folder), 0.5)
+    assert_same_bits(P @ x, P @ x.clone())
+
+
+@pytest.mark.slow
+def test_the_benchmark_writes_a_row(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "sys.argv",
+        [
+            "outofcore",
+            "basis",
+            "--nodes",
+            "2e4",
+            "--entries",
+            "2e5",
+            "--features",
+            "8",
+            "--degree",
+            "2",
+            "--work",
+            str(tmp_path),
+            "--out",
+            str(tmp_path / "r.jsonl"),
+        ],
+    )
+    outofcore.main()
+    assert "ratio" in capsys.readouterr().out
+    assert (tmp_path / "r.jsonl").read_text().count("peak_bytes") == 1

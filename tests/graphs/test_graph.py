@@ -1,0 +1,240 @@
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from adaptkry.graphs.graph import Graph, compact
+from strategies import graphs, random_edges, random_graph, random_weights
+
+PAIRS = [[0, 1, 1, 2, 2], [1, 0, 2, 2, 3]]  # 0 and 1 both ways, a loop at 2
+WEIGHTS = [1.0, 5.0, 2.0, 3.0, 4.0]
+
+
+def dense(graph: Graph) -> np.ndarray:
+    """A read off the stored CSR entry by entry, with neither SciPy nor torch.sparse."""
+    A = np.zeros((graph.nodes, graph.nodes))
+    for i in range(graph.nodes):
+        for place in range(int(graph.indptr[i]), int(graph.indptr[i + 1])):
+            A[i, int(graph.indices[place])] += 1 if graph.weights is None else float(graph.weights[place])
+    return A
+
+
+def brute(pairs, weights, n: int, *, directed: bool, self_loops: bool = True) -> np.ndarray:
+    """A as the docstring of Graph describes it, edge by edge."""
+    A = np.zeros((n, n))
+    for (i, j), weight in zip(np.asarray(pairs).T, np.ones(len(pairs[0])) if weights is None else weights, strict=True):
+        if self_loops or i != j:
+            A[i, j] += weight
+    A = np.minimum(A, 1) if weights is None else A
+    return A if directed else np.maximum(A, A.T)
+
+
+@given(st.integers(0, 999), st.integers(1, 12), st.integers(0, 40), st.booleans(), st.booleans(), st.booleans())
+def test_csr_equals_the_brute_force_adjacency_matrix(seed, n, m, weighted, directed, self_loops):
+    pairs, weights = random_edges(seed, n, m), random_weights(seed, m) if weighted else None
+    graph = Graph(pairs, nodes=n, weights=weights, directed=directed, self_loops=self_loops)
+    wanted = brute(pairs, weights, n, directed=directed, self_loops=self_loops)
+    np.testing.assert_allclose(dense(graph), wanted)
+    np.testing.assert_array_equal(graph.adjacency.toarray(), dense(graph))
+    assert graph.entries == np.count_nonzero(wanted)
+
+
+@given(graphs())
+def test_csr_is_int32_and_its_rows_are_sorted_without_repeats(graph):
+    assert graph.indptr.dtype == graph.indices.dtype == torch.int32
+    for row in np.split(graph.indices.numpy(), graph.indptr.numpy()[1:-1]):
+        assert (np.diff(row) > 0).all()
+
+
+def test_indices_stay_int32_up_to_the_last_int32():
+    assert compact([2**31 - 1]).dtype == torch.int32
+    assert compact([2**31]).dtype == torch.int64
+    assert compact([2**31]).tolist() == [2**31]
+
+
+def test_repeated_weights_add_and_the_larger_direction_wins():
+    graph = Graph([[0, 0, 1], [1, 1, 0]], weights=[1.0, 1.5, 2.0])
+    np.testing.assert_array_equal(dense(graph), [[0, 2.5], [2.5, 0]])
+
+
+@pytest.mark.parametrize(("directed", "entries"), [(True, 2), (False, 3)])
+def test_an_edge_of_weight_zero_is_no_edge(directed, entries):
+    graph = Graph(PAIRS, weights=[0, 0, 1, 1, 0], directed=directed)
+    assert graph.entries == entries
+    assert graph.isolated().tolist() == [True, False, False, True]
+
+
+def test_edges_are_optional_where_the_number_of_nodes_is_known():
+    for graph in (Graph([], nodes=3), Graph([[], []], torch.ones(3, 1)), Graph([], labels=[0, 1, -1])):
+        assert (graph.nodes, graph.entries) == (3, 0)
+        assert graph.isolated().all()
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor], ids=["list", "numpy", "torch"])
+def test_lists_arrays_and_tensors_give_the_same_graph(kind):
+    graph = Graph(kind(PAIRS), kind([[1.0], [2.0], [3.0], [4.0]]), kind([0, 1, 1, -1]), weights=kind(WEIGHTS))
+    np.testing.assert_array_equal(dense(graph), brute(PAIRS, WEIGHTS, 4, directed=False))
+    assert graph.x.flatten().tolist() == [1, 2, 3, 4]
+    assert graph.y.tolist() == [0, 1, 1, -1]
+
+
+def test_reversed_and_read_only_arrays_are_welcome():
+    pairs, features = np.array(PAIRS), np.eye(4)
+    features.flags.writeable = False  # as pandas hands them out; torch would warn
+    graph = Graph(pairs[::-1], features, directed=True)
+    np.testing.assert_array_equal(dense(graph), brute(PAIRS, None, 4, directed=True).T)
+    assert graph.x.equal(torch.eye(4).double())
+
+
+def test_building_a_graph_leaves_its_input_alone():
+    pairs, weights, matrix = np.array(PAIRS), np.array(WEIGHTS), sp.coo_array(np.diag([1.0, 0, 2]))
+    before = pairs.copy(), weights.copy(), matrix.copy()
+    Graph(pairs, weights=weights, self_loops=False)
+    Graph.from_scipy(matrix, weighted=True)
+    np.testing.assert_array_equal(pairs, before[0])
+    np.testing.assert_array_equal(weights, before[1])
+    assert matrix.nnz == before[2].nnz
+
+
+# --- features and labels ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "lil"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
+def test_sparse_features_equal_dense_ones(layout, dtype):
+    features = np.eye(4, 3).astype(dtype)
+    x = Graph(PAIRS, sp.csr_array(features).asformat(layout)).x
+    wanted = Graph(PAIRS, features).x
+    assert x.dtype == wanted.dtype
+    assert x.equal(wanted)
+
+
+@pytest.mark.parametrize(("given_", "kept"), [("float64", "float64"), ("float16", "float32"), ("int32", "float32")])
+def test_features_become_float32_unless_they_are_float64(given_, kept):
+    assert Graph(PAIRS, np.eye(4).astype(given_)).x.dtype == getattr(torch, kept)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_integers_above_two_to_the_24_keep_their_values_as_features(wrap):
+    features = np.array([[2**24 + 1], [3], [-(2**40) - 1], [0]])
+    x = Graph(PAIRS, wrap(features)).x
+    assert x.dtype == torch.float64
+    assert x.flatten().tolist() == features.flatten().tolist()
+
+
+def test_labels_may_stand_in_a_column_and_default_to_unknown():
+    assert Graph(PAIRS, labels=[[0], [1], [-1], [2]]).y.tolist() == [0, 1, -1, 2]
+    bare = Graph(PAIRS)
+    assert bare.y.tolist() == [-1] * 4
+    assert bare.classes == 0
+
+
+# --- conversions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_from_scipy_keeps_the_matrix(layout, directed, weighted):
+    matrix = sp.coo_array((WEIGHTS, PAIRS), shape=(5, 5)).asformat(layout)
+    graph = Graph.from_scipy(matrix, weighted=weighted, directed=directed)
+    np.testing.assert_array_equal(dense(graph), brute(PAIRS, WEIGHTS if weighted else None, 5, directed=directed))
+
+
+@given(graphs())
+def test_every_graph_survives_the_way_to_scipy_and_back(graph):
+    back = Graph.from_scipy(graph.adjacency, weighted=graph.weights is not None, directed=graph.is_directed)
+    np.testing.assert_array_equal(dense(back), dense(graph))
+
+
+@pytest.mark.parametrize("weights", [None, torch.tensor(WEIGHTS)], ids=["plain", "weighted"])
+def test_from_pyg_keeps_the_direction_of_edges(weights):
+    data = Data(torch.rand(5, 2), torch.tensor(PAIRS), edge_weight=weights, y=torch.tensor([0, 1, 0, 1, 0]))
+    graph = Graph.from_pyg(data)
+    assert graph.is_directed
+    np.testing.assert_array_equal(dense(graph), brute(PAIRS, weights, 5, directed=True))
+    assert graph.x.equal(data["x"])
+    assert graph.y.equal(data["y"])
+
+
+def test_from_pyg_sees_that_edges_go_both_ways():
+    pairs, weights = [[0, 1, 1, 2, 2], [1, 0, 2, 1, 2]], [0.5, 0.5, 2.0, 2.0, 1.0]
+    data = Data(edge_index=torch.tensor(pairs), edge_weight=torch.tensor(weights), num_nodes=4)
+    graph = Graph.from_pyg(data)
+    assert not graph.is_directed
+    np.testing.assert_array_equal(dense(graph), brute(pairs, weights, 4, directed=False))
+    assert Graph.from_pyg(data, directed=True, self_loops=False).entries == 4
+
+
+@pytest.mark.parametrize("weight", [None, "strength"])
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
+def test_from_networkx_equals_its_own_matrix(kind, weight):
+    theirs = kind()
+    theirs.add_nodes_from("dcbae")  # its own order, and e is isolated
+    for source, target, strength in zip(*PAIRS, WEIGHTS, strict=True):
+        theirs.add_edge("abcd"[source], "abcd"[target], strength=strength)
+    graph = Graph.from_networkx(theirs, weight=weight)
+    wanted = nx.to_numpy_array(theirs, weight=weight)  # type: ignore[arg-type]
+    assert graph.is_directed == theirs.is_directed()
+    np.testing.assert_array_equal(dense(graph), wanted if weight else wanted > 0)
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+
+@given(graphs())
+def test_degrees_are_the_sums_of_the_dense_matrix(graph):
+    A = dense(graph)
+    both = np.maximum(A, A.T).sum(1)
+    np.testing.assert_allclose(graph.degree("out"), A.sum(1))
+    np.testing.assert_allclose(graph.degree("in"), A.sum(0))
+    np.testing.assert_allclose(graph.degree(), both)
+    np.testing.assert_array_equal(graph.isolated(), both == 0)
+    assert graph.degree().dtype == torch.float64
+
+
+@given(graphs())
+def test_components_are_those_of_networkx(graph):
+    theirs = nx.from_numpy_array(np.maximum(dense(graph), dense(graph).T))
+    count, member = graph.components()
+    ours = {frozenset(np.flatnonzero(member.numpy() == part).tolist()) for part in range(count)}
+    assert ours == {frozenset(part) for part in nx.connected_components(theirs)}
+
+
+@given(graphs())
+def test_relatives_equal_their_dense_counterparts(graph):
+    A = dense(graph)
+    np.testing.assert_array_equal(dense(graph.undirected()), np.maximum(A, A.T))
+    np.testing.assert_array_equal(dense(graph.transposed()), A.T)
+    np.testing.assert_array_equal(dense(graph.without_self_loops()), A - np.diag(np.diag(A)))
+    for relative in (graph.undirected(), graph.transposed(), graph.without_self_loops()):
+        assert relative.x.equal(graph.x)
+        assert relative.y.equal(graph.y)
+        assert (relative.weights is None) == (graph.weights is None)
+    assert not graph.undirected().is_directed
+    assert graph.transposed().is_directed == graph.without_self_loops().is_directed == graph.is_directed
+
+
+def test_an_undirected_graph_is_its_own_undirected_view_and_transpose():
+    graph = random_graph(seed=3)
+    assert graph.undirected() is graph
+    assert graph.transposed() is graph
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, "Graph(nodes=4, entries=7, features=0, classes=0, undirected)"),
+        ({"directed": True}, "Graph(nodes=4, entries=5, features=0, classes=0, directed)"),
+        (
+            {"features": torch.ones(4, 2), "labels": [0, 2, -1, 0], "weights": WEIGHTS},
+            "Graph(nodes=4, entries=7, features=2, classes=3, undirected, weighted)",
+        ),
+    ],
+)
+def test_repr_tells_size_and_kind(options, wanted):
+    assert repr(Graph(PAIRS, **options)) == wanted

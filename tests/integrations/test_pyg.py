@@ -1,0 +1,36 @@
+import torch
+from torch_geometric.data import Data
+
+from adaptkry.integrations.pyg import KrylovBasis, KrylovConv
+from adaptkry.spectral.bases import krylov, stack
+from adaptkry.spectral.operators import Propagation
+from strategies import random_graph
+
+
+def data():
+    graph = random_graph(0, 30, 80, directed=False, weighted=False)
+    matrix = graph.adjacency.tocoo()
+    edges = torch.stack([torch.from_numpy(matrix.row), torch.from_numpy(matrix.col)]).long()
+    return graph, Data(x=graph.x.float(), edge_index=edges, num_nodes=30)
+
+
+def test_the_transform_puts_the_basis_into_data():
+    graph, made = data()
+    found = KrylovBasis(taus=(0.8,), degree=4)(made).basis
+    torch.testing.assert_close(found, stack(krylov(Propagation(graph, 0.8), graph.x.float(), 4)))
+
+
+def test_the_layer_filters_and_lets_gradients_through_to_signal_and_weights():
+    graph, made = data()
+    layer = KrylovConv(degree=3, tau=0.8)
+    x = graph.x.float().requires_grad_()
+    out = layer(x, made.edge_index)
+    P = Propagation(graph, 0.8).to_dense().float()
+    powers = torch.stack([torch.linalg.matrix_power(P, k) for k in range(4)])
+    wanted = torch.einsum("k,kij,jd->id", layer.filter.coefficients, powers, x)
+    torch.testing.assert_close(out, wanted, rtol=1e-4, atol=1e-5)
+    push = torch.randn_like(out)
+    ours = torch.autograd.grad((out * push).sum(), [x, layer.filter.theta], retain_graph=True)
+    theirs = torch.autograd.grad((wanted * push).sum(), [x, layer.filter.theta])
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,61 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from adaptkry.graphs.synthetic import csbm
+from adaptkry.integrations.scikit_learn import AdaptKryClassifier
+
+GRAPH = csbm(nodes=200, phi=-0.8, seed=0)
+QUICK: dict[str, Any] = {"degree": 3, "hidden": 16, "epochs": 60}
+NODES, LABELS = np.arange(200), GRAPH.y.numpy()
+
+
+def test_it_learns_from_features_and_edges_with_minus_one_for_unknown():
+    edges = np.stack(GRAPH.adjacency.nonzero())
+    known = np.where(NODES < 120, LABELS, -1)
+    made = AdaptKryClassifier(**QUICK).fit(GRAPH.x.numpy(), known, edges)
+    chances = made.predict_proba(GRAPH.x.numpy())
+    assert chances.shape == (200, 2)
+    np.testing.assert_allclose(chances.sum(1), 1, rtol=1e-5)
+    assert (made.predict(GRAPH.x.numpy()) == LABELS)[120:].mean() > 0.75
+
+
+def test_it_keeps_scikit_learns_contract():
+    made = AdaptKryClassifier(GRAPH, taus=(0.5, 1.0), degree=2)
+    assert made.get_params()["degree"] == 2
+    other = clone(made)
+    assert isinstance(other, AdaptKryClassifier)
+    assert other.set_params(degree=5).get_params()["degree"] == 5
+    assert made.degree == 2
+
+
+def test_cross_validation_and_grid_search_cut_node_numbers():
+    made = AdaptKryClassifier(GRAPH, **QUICK)
+    assert cross_val_score(made, NODES, LABELS, cv=3).mean() > 0.75
+    search = GridSearchCV(made, {"degree": [0, 3]}, cv=2).fit(NODES, LABELS)
+    assert search.best_params_ == {"degree": 3}
+
+
+def test_class_names_may_be_strings():
+    names = np.array(["left", "right"])[LABELS]
+    made = AdaptKryClassifier(GRAPH, **QUICK).fit(NODES[:150], names[:150])
+    assert set(made.predict(NODES)) == {"left", "right"}
+    assert made.score(NODES[150:], names[150:]) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: AdaptKryClassifier().fit(NODES, LABELS), "fit needs edges"),
+        (lambda: AdaptKryClassifier(GRAPH).fit(NODES, np.zeros(200, dtype=int)), "at least 2 classes"),
+        (lambda: AdaptKryClassifier(GRAPH).fit([500, 1], [0, 1]), "node numbers must be 0 .. 199"),
+        (lambda: AdaptKryClassifier(GRAPH).fit(NODES[:3], [0, 1]), "must agree"),
+        (lambda: AdaptKryClassifier(GRAPH, validation=2).fit(NODES, LABELS), "between 0 and 1"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

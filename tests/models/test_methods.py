@@ -1,0 +1,365 @@
+"""Every method against its own formula, and against PyG's layer where there is one."""
+
+from dataclasses import replace
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import eval_jacobi
+from torch.testing import assert_close
+from torch_geometric.data import Data
+from torch_geometric.nn import APPNP, ARMAConv, ChebConv, GCNConv, SGConv
+from torch_geometric.transforms import SIGN
+
+from adaptkry.graphs import splits
+from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.synthetic import csbm
+from adaptkry.models import batched as models
+from adaptkry.models.methods import FALLBACK_GRID, METHODS, PUBLISHED, SOURCES
+from adaptkry.models.recipe import Recipe, inputs_of, recipe
+from adaptkry.models.stages import ModelShape, coefficients
+from adaptkry.spectral.bases import stack
+from adaptkry.spectral.filters import STARTS
+from adaptkry.spectral.operators import Diagonal, Propagation
+from adaptkry.spectral.signal_bases import METHOD_BASES, gaussian, optbasis, unifilter
+from adaptkry.training import fit as fitting
+from adaptkry.training import run as runs
+from adaptkry.training.loop import Member, Training
+
+N, D, C, B = 40, 7, 3, 2
+
+
+def random_graph(seed: int) -> Graph:
+    """Undirected, with self-loops and isolated nodes in the data."""
+    die = torch.Generator().manual_seed(seed)
+    edges = torch.randint(0, N - 3, (2, 90), generator=die)
+    features = torch.rand(N, D, generator=die)
+    return Graph(edges, features, torch.arange(N) % C)
+
+
+GRAPHS = [random_graph(seed) for seed in range(3)]
+
+
+class Built:
+    """A method with fresh weights on a graph, and its logits at all nodes."""
+
+    def __init__(self, method: str, graph: Graph, **changes):
+        self.made = recipe(method, hidden=6, normalise=False, **changes)
+        self.inputs = inputs_of(graph, self.made)
+        self.layout = ModelShape(self.made, len(self.inputs.terms), D, C)
+        self.weights = models.initial_weights(self.layout, [(seed, self.made) for seed in range(B)])
+        self.graph = graph
+
+    def logits(self, **changes) -> torch.Tensor:
+        layout = replace(self.layout, made=replace(self.made, **changes))
+        rows = torch.arange(N).expand(B, -1)
+        kept = {"mix": torch.eye(self.layout.terms)[:B]} if self.made.method == "asgc" else {}
+        real = torch.ones(B, N, 1)
+        return models.logits(layout, self.weights, kept, self.inputs.terms, rows, real, self.inputs.operator)
+
+    def weight(self, name: str, member: int) -> torch.Tensor:
+        return self.weights[name][member]
+
+
+def edges_of(graph: Graph, loops: str = "drop") -> torch.Tensor:
+    rows = torch.repeat_interleave(torch.arange(N), graph.indptr.diff())
+    pairs = torch.stack([rows, graph.indices.long()])
+    return pairs[:, pairs[0] != pairs[1]] if loops == "drop" else pairs
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=["0", "1", "2"])
+class TestAgainstPyG:
+    def test_gcn(self, graph):
+        built = Built("gcn", graph)
+        for i in range(B):
+            first, second = GCNConv(D, 6), GCNConv(6, C)
+            first.lin.weight.data = built.weight("weight1", i).T
+            first.bias.data = built.weight("bias2", i)[0]
+            second.lin.weight.data = built.weight("weight5", i).T
+            second.bias.data = built.weight("bias7", i)[0]
+            edges = edges_of(graph, "keep")  # PyG adds the missing loops only
+            wanted = second(torch.relu(first(graph.x, edges)), edges)
+            assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("degree", [1, 3, 10])
+    def test_sgc(self, graph, degree):
+        built = Built("sgc", graph, degree=degree)
+        for i in range(B):
+            layer = SGConv(D, C, K=degree)
+            layer.lin.weight.data, layer.lin.bias.data = built.weight("weight1", i).T, built.weight("bias1", i)[0]
+            assert_close(built.logits()[i], layer(graph.x, edges_of(graph, "keep")), rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("degree", [1, 2, 4])
+    def test_chebnet(self, graph, degree):
+        built = Built("chebnet", graph, degree=degree)
+        edges, most = edges_of(graph), torch.tensor(2.0)
+        for i in range(B):
+            layers = ChebConv(D, 6, degree + 1), ChebConv(6, C, degree + 1)
+            for layer, name, width, place in zip(
+                layers, ("weight1", "weight6"), (D, 6), ("bias2", "bias7"), strict=True
+            ):
+                for k, lin in enumerate(layer.lins):
+                    lin.weight.data = built.weight(name, i)[k * width : (k + 1) * width].T
+                layer.bias.data = built.weight(place, i)[0]
+            hidden = torch.relu(layers[0](graph.x, edges, lambda_max=most))
+            assert_close(built.logits()[i], layers[1](hidden, edges, lambda_max=most), rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("alpha", [0.1, 0.5])
+    def test_appnp(self, graph, alpha):
+        built = Built("appnp", graph, alpha=alpha)
+        stages = tuple(stage for stage in built.made.stages if stage != "filter")
+        plain = built.logits(stages=stages)  # f(X): the stages' places, and so their weights, stay the same
+        layer = APPNP(K=10, alpha=alpha)
+        for i in range(B):
+            wanted = layer(plain[i], edges_of(graph, "keep"))
+            assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
+
+    def test_arma(self, graph):
+        built = Built("arma", graph)
+        for i in range(B):
+            layer = ARMAConv(D, 6, num_stacks=3, num_layers=2, shared_weights=True, act=torch.nn.ReLU())
+            layer.init_weight.data = built.weight("first0", i).view(D, 3, 6).transpose(0, 1)
+            layer.weight.data = built.weight("inner0", i)[None]
+            layer.root_weight.data = built.weight("root0", i).view(D, 3, 6).transpose(0, 1)[None]
+            layer.bias.data = built.weight("bias0", i).view(3, 1, 6)[None]
+            hidden = layer(graph.x, edges_of(graph))
+            wanted = hidden @ built.weight("weight2", i) + built.weight("bias2", i)
+            assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.filterwarnings("ignore:Sparse")  # PyG's own
+    def test_sign(self, graph):
+        built = Built("sign", graph, degree=3)
+        made = SIGN(3)(Data(x=graph.x, edge_index=edges_of(graph), num_nodes=N))
+        for k, name in enumerate(("x", "x1", "x2", "x3")):
+            assert_close(built.inputs.terms[k], made[name], rtol=1e-5, atol=1e-5)
+
+
+IDENTITY = ["bernnet", "chebnetii"]
+SHARED = ["gprgnn", "bernnet", "chebnetii", "evennet", "appnp"]
+GRID = np.linspace(-1, 1, 41)
+
+
+def without_filter(built: Built) -> torch.Tensor:
+    return built.logits(stages=tuple(stage for stage in built.made.stages if stage != "filter"))
+
+
+@pytest.mark.parametrize("method", IDENTITY)
+def test_bernnet_and_chebnetii_start_as_the_identity(method):
+    built = Built(method, GRAPHS[0])
+    assert_close(built.logits(), without_filter(built), rtol=1e-5, atol=1e-5)
+
+
+def response(made: Recipe, weights: dict) -> np.ndarray:
+    """The response of member 0 at GRID, eigenvalues of P, through the code that trains: [41] or [41, channels]."""
+    w = coefficients(made, {name: w.double() for name, w in weights.items()})[0]
+    basis = METHOD_BASES["chebyshev" if made.basis == "bernstein" else made.basis]
+    ones = torch.ones(len(GRID), 1, dtype=torch.float64)
+    terms = stack(list(basis(Diagonal(torch.from_numpy(GRID)), ones, made.degree, **dict(made.basis_options))))[:, :, 0]
+    return torch.einsum("mk,...k->m...", terms, w).numpy()
+
+
+def drawn(*shape) -> torch.Tensor:
+    return torch.randn(1, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+
+
+def test_gprgnn_is_a_sum_of_powers():
+    theta = drawn(11)
+    wanted = sum(float(theta[0, k]) * GRID**k for k in range(11))
+    np.testing.assert_allclose(response(recipe("gprgnn"), {"filter": theta}), wanted, atol=1e-9)
+
+
+def test_bernnet_is_bernsteins_formula():
+    theta, rough = drawn(11), 1 - GRID
+    terms = [comb(10, k) / 2**10 * (2 - rough) ** (10 - k) * rough**k for k in range(11)]
+    wanted = sum(max(float(theta[0, k]), 0) * term for k, term in enumerate(terms))
+    np.testing.assert_allclose(response(recipe("bernnet"), {"filter": theta}), wanted, atol=1e-9)
+
+
+def test_chebnetii_is_its_papers_formula_on_minus_p():
+    theta, K = drawn(11), 10
+    nodes = np.cos((K - np.arange(K + 1) + 0.5) * np.pi / (K + 1))
+    w = [
+        2 / (K + 1) * sum(max(float(theta[0, j]), 0) * np.cos(k * np.arccos(nodes[j])) for j in range(K + 1))
+        for k in range(K + 1)
+    ]
+    wanted = w[0] / 2 + sum(w[k] * np.cos(k * np.arccos(-GRID)) for k in range(1, K + 1))
+    np.testing.assert_allclose(response(recipe("chebnetii"), {"filter": theta}), wanted, atol=1e-9)
+
+
+def test_evennet_ignores_odd_hops():
+    theta = drawn(11)
+    made = recipe("evennet")
+    wanted = sum(float(theta[0, k]) * GRID**k for k in range(0, 11, 2))
+    np.testing.assert_allclose(response(made, {"filter": theta}), wanted, atol=1e-9)
+    start = STARTS[made.start](made.degree, made.alpha)[::2]
+    assert_close(start, torch.tensor([0.1 * 0.9 ** (2 * k) for k in range(6)]))
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, -0.25)])
+def test_jacobiconv_is_damped_jacobi_polynomials(a, b):
+    made = recipe("jacobiconv", basis_options=(("a", a), ("b", b)), damping=1.5)
+    theta, eta = drawn(C, 11), drawn(11) / 2
+    damp = np.cumprod(np.concatenate([[1.0], 1.5 * np.tanh(eta[0, :-1].numpy())]))
+    wanted = sum(theta[0, :, k].numpy() * damp[k] * eval_jacobi(k, a, b, GRID)[:, None] for k in range(11))
+    np.testing.assert_allclose(response(made, {"filter": theta, "basis_eta": eta}), wanted, atol=1e-8)
+
+
+def test_jacobiconvs_published_sign_differs_from_the_textbook_unless_a_equals_b():
+    theta, eta = drawn(C, 11), drawn(11) / 2
+    for a, b, same in ((1.0, 1.0, True), (2.0, -0.25, False)):
+        options = (("a", a), ("b", b))
+        textbook, published = (
+            response(recipe("jacobiconv", basis_options=options + more), {"filter": theta, "basis_eta": eta})
+            for more in ((), (("published", True),))
+        )
+        assert np.allclose(textbook, published) == same
+
+
+def test_the_published_jacobi_recurrence_step_by_step():
+    made = recipe("jacobiconv", "cora")
+    a, b = (dict(made.basis_options)[name] for name in "ab")
+    q = [np.ones_like(GRID), (a - b) / 2 + (a + b + 2) / 2 * GRID]
+    for k in range(2, 11):
+        s = 2 * k + a + b
+        t1 = s * (s - 1) / (2 * k * (k + a + b))
+        t2 = (s - 1) * (a**2 - b**2) / (2 * k * (k + a + b) * (s - 2))
+        t3 = (k + a - 1) * (k + b - 1) * s / (k * (k + a + b) * (s - 2))
+        q.append(t1 * GRID * q[-1] - t2 * q[-1] - t3 * q[-2])
+    theta, eta = drawn(C, 11), torch.full((1, 11), 40.0, dtype=torch.float64)
+    damp = made.damping ** np.arange(11)
+    wanted = sum(theta[0, :, k].numpy() * damp[k] * q[k][:, None] for k in range(11))
+    np.testing.assert_allclose(response(made, {"filter": theta, "basis_eta": eta}), wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.3])
+def test_gnn_lf_and_hf_are_their_iterations(alpha):
+    mu = beta = 0.9
+    for method, scale, start, again in (
+        ("gnn-lf", 1 + alpha * mu - alpha, lambda d: mu / d + (1 - mu) / d * GRID, 1 - 2 * alpha + mu * alpha),
+        ("gnn-hf", alpha * beta + 1, lambda d: 1 / d + beta / d * (1 - GRID), alpha * beta + 1 - alpha),
+    ):
+        z = first = start(scale)
+        for _ in range(10):
+            z = again / scale * GRID * z + alpha * first
+        made = recipe(method, alpha=alpha)
+        theta = STARTS[made.start](made.degree, alpha)[None]
+        np.testing.assert_allclose(response(made, {"filter": theta}), z, atol=1e-5)
+
+
+def test_favardgnn_is_its_recurrence():
+    built = Built("favardgnn", GRAPHS[0], degree=4)
+    die = torch.Generator().manual_seed(0)
+    for name in ("filter", "basis_shift", "basis_scale"):
+        built.weights[name] = torch.randn(built.weights[name].shape, generator=die)
+    P = Propagation(GRAPHS[0].without_self_loops(), 1.0, isolated=0.0).to_dense().float()
+    for i in range(B):
+        x = torch.relu(GRAPHS[0].x @ built.weight("weight2", i) + built.weight("bias2", i))
+        w, shift, scale = (built.weight(name, i) for name in ("filter", "basis_shift", "basis_scale"))
+        scale = scale.clamp(min=0.01)
+        older, newer = torch.zeros_like(x), x / scale[:, 0]
+        total = w[:, 0] * newer
+        for k in range(1, 5):
+            older, newer = newer, (P @ newer - shift[:, k - 1] * newer - scale[:, k - 1] * older) / scale[:, k]
+            total = total + w[:, k] * newer
+        wanted = total @ built.weight("weight7", i) + built.weight("bias7", i)
+        assert_close(built.logits()[i], wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))
+
+
+@pytest.mark.parametrize("method", ["optbasis", "orthkry"])
+def test_bases_are_orthonormal_column_by_column(method):
+    graph = csbm(nodes=300, features=5, seed=0)
+    P = Propagation(graph, 1.0)
+    basis = METHOD_BASES[recipe(method).basis]
+    terms = stack(list(basis(P, graph.x.double(), 8))).permute(2, 1, 0)  # [d, K + 1, n]
+    assert_close(terms @ terms.mT, torch.eye(9, dtype=torch.float64).expand(5, 9, 9), rtol=0, atol=1e-6)
+
+
+def test_optbasis_lets_gradients_through():
+    P, x = Propagation(csbm(nodes=30, seed=0), 1.0), torch.randn(30, 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: torch.stack(list(optbasis(P, x, 3))), x)
+
+
+@pytest.mark.parametrize("homophily", [0.0, 0.3, 0.8])
+def test_unifilters_vectors_stand_at_equal_angles(homophily):
+    graph = csbm(nodes=200, features=3, seed=0)
+    x = graph.x.double()
+    terms = stack(list(unifilter(Propagation(graph, 1.0), x, 6, homophily=homophily, share=0.0))).permute(2, 1, 0)
+    unit = terms / terms.norm(dim=2, keepdim=True)
+    cosine = np.cos(np.pi / 2 * (1 - homophily))
+    wanted = torch.full((7, 7), cosine, dtype=torch.float64).fill_diagonal_(1).expand(3, 7, 7)
+    assert_close(unit @ unit.mT, wanted, rtol=0, atol=1e-6)
+
+
+def test_g2cn_is_two_gaussians():
+    rough = torch.from_numpy(1 - GRID)
+    high, low = gaussian(Diagonal(1 - rough), torch.ones(41, 1, dtype=torch.float64), 1, high=1.0, low=4.0, steps=100)
+    for found, exponent, length in ((high, (2 - rough) ** 2, 0.1), (low, rough**2, 0.2)):
+        assert_close(found[:, 0], (1 - length**2 * exponent) ** 100)
+
+
+COUPLED = [name for name in METHODS if recipe(name).propagates]
+
+
+@pytest.mark.parametrize("method", COUPLED)
+def test_coupled_members_alone_equal_members_in_company(method):
+    graph = csbm(nodes=90, phi=-0.5, features=6, classes=3, seed=0)
+    made = recipe(method, hidden=5, epochs=12, degree=None if METHODS[method].get("degree") else 3)
+    split = splits.stratified(graph.y, count=2)
+    inputs = inputs_of(graph, made)
+    layout = ModelShape(made, 1 if "input" in made.stages else len(inputs.terms), 6, 3)
+    company = [Member(i % 2, i, replace(made, mlp_lr=0.01 * (i + 1), mlp_dropout=0.2 * i)) for i in range(3)]
+
+    def train(members):
+        terms, masks = inputs.terms.double(), {"train": split.train, "validation": split.validation}
+        training = Training(layout, terms, graph.y, masks, members, operator=inputs.operator)
+        training.run()
+        return training.logits()
+
+    together = train(company)
+    for i, one in enumerate(company):
+        assert_close(together[i], train([one])[0], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_the_built_in_graph_saves_and_predicts(method, tmp_path):
+    graph = csbm(nodes=200, phi=0.8, information=1.5, seed=0)
+    run = fitting.fit(graph, recipe(method, epochs=150, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
+    assert np.mean([row["test"] for row in run.rows]) > 0.8
+    back = runs.load_run(run.save(tmp_path))
+    assert torch.equal(back.probabilities(graph), run.probabilities(graph))
+
+
+def test_every_method_says_where_it_was_taken_from():
+    assert set(SOURCES) == set(METHODS)
+
+
+def test_every_published_and_tried_setting_makes_a_recipe():
+    for method, graphs in PUBLISHED.items():
+        for name in graphs:
+            assert recipe(method, name).method == method
+    for method, grid in FALLBACK_GRID.items():
+        for name, values in grid.items():
+            for value in values:
+                assert getattr(recipe(method, **{name: value}), name) == value
+
+
+class Products:
+    """Counts the sparse products of a propagation."""
+
+    def __init__(self, monkeypatch):
+        self.count, real = 0, Propagation.product
+
+        def counted(operator, x):
+            self.count += 1
+            return real(operator, x)
+
+        monkeypatch.setattr(Propagation, "product", counted)
+
+
+@pytest.mark.parametrize("method", ["gprgnn", "bernnet", "jacobiconv", "evennet", "chebnetii", "optbasis", "favardgnn"])
+def test_a_basis_takes_k_products_for_all_members_together(method, monkeypatch):
+    built = Built(method, GRAPHS[0], degree=6)
+    products = Products(monkeypatch)
+    built.logits()
+    assert products.count == 6

@@ -1,0 +1,133 @@
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import psutil
+import pytest
+
+from adaptkry.cli import fit as cli
+from adaptkry.outofcore import executors as engines
+from adaptkry.outofcore.propagate import propagate
+from adaptkry.outofcore.random_graph import generate
+
+OPTIONS: dict[str, Any] = {"taus": [0.5, 1.0], "degree": 3, "columns": 2}
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A graph folder, and its basis made here."""
+    folder = tmp_path_factory.mktemp("engines")
+    generate(folder / "g", nodes=3000, entries=30_000, features=12)
+    propagate(folder / "g", folder / "here", **OPTIONS)
+    return folder
+
+
+def test_here_calls_at_once_and_keeps_errors_for_later():
+    with engines.executor("here") as pool:
+        assert pool.submit(len, "abc").result() == 3
+        failed = pool.submit(int, "three")
+        with pytest.raises(ValueError, match="three"):
+            failed.result()
+
+
+def test_an_option_of_another_engine_is_refused():
+    for engine, options in (("here", (2, None)), ("processes", (None, "tcp://x")), ("dask", (2, "tcp://x"))):
+        with pytest.raises(ValueError, match=r"^--(workers|scheduler) is for"), engines.executor(engine, *options):
+            pass
+
+
+def test_without_dask_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'adaptkry\[scale\]'"), engines.executor("dask"):
+        pass
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:{port}", "nonsense://x", "127.0.0.1:0"])
+def test_a_scheduler_that_does_not_answer_is_named(home, monkeypatch, capsys, address):
+    pytest.importorskip("distributed")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+        address = address.format(port=silent.getsockname()[1])
+        monkeypatch.setattr(engines, "PATIENCE", 1)
+        words = ["propagate", str(home / "g"), "--taus", "1", "--degree", "1", "--out", str(home / "never")]
+        monkeypatch.setattr(sys, "argv", ["adaptkry", *words, "--engine", "dask", "--scheduler", address])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+    said = capsys.readouterr().err
+    assert left.value.code == 2
+    assert f"no Dask scheduler answered at {address} within 1 s" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize(("engine", "workers"), [("processes", 2), ("processes", 3), ("dask", 2), ("dask", 3)])
+def test_every_engine_leaves_the_same_bytes(home, engine, workers):
+    out = home / f"{engine}-{workers}"
+    propagate(home / "g", out, **OPTIONS, engine=engine, workers=workers)
+    assert content(out) == content(home / "here")
+
+
+def slow_start(folder):
+    """A graph whose blocks take about a second each."""
+    generate(folder / "big", nodes=200_000, entries=2_000_000, features=32)
+    return {"taus": [0.5, 1.0], "degree": 6, "columns": 4}
+
+
+def kill_writers(out, count: int, killed: list[int]) -> None:
+    """kill -9, one after the other, so many workers of ours in the middle of a block, each after another finished."""
+    deadline = time.monotonic() + 90
+    while len(killed) < count and time.monotonic() < deadline:
+        finished = len(list(out.glob("block*.json")))
+        writing = {int(part.name.split(".")[-2]) for part in out.glob(".block*.part")}
+        ours = {child.pid for child in psutil.Process().children(recursive=True)}
+        for pid in list(writing & ours - set(killed))[:1]:
+            if finished > len(killed):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        time.sleep(0.05)
+
+
+@pytest.mark.distributed
+def test_a_dask_worker_killed_twice_costs_its_blocks_only(home):
+    options = slow_start(home)
+    propagate(home / "big", home / "big-here", **options)
+    out, killed = home / "big-dask", []
+    out.mkdir()
+    killer = threading.Thread(target=kill_writers, args=(out, 2, killed))
+    killer.start()
+    propagate(home / "big", out, **options, engine="dask", workers=2)
+    killer.join()
+    assert len(set(killed)) == 2
+    assert content(out) == content(home / "big-here")
+
+
+@pytest.mark.distributed
+def test_a_dead_process_of_a_pool_is_a_sentence_and_the_same_call_goes_on(home, monkeypatch):
+    class Deadly(ProcessPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            return super().submit(os._exit, 1) if args[1] == 4 else super().submit(fn, *args, **kwargs)
+
+    monkeypatch.setattr(engines, "ProcessPoolExecutor", Deadly)
+    with pytest.raises(OSError, match=r"workers died again and again.*The same command goes on"):
+        propagate(home / "g", home / "dead", **OPTIONS, engine="processes", workers=1)
+    monkeypatch.undo()
+    propagate(home / "g", home / "dead", **OPTIONS, engine="processes", workers=1)
+    assert content(home / "dead") == content(home / "here")
+
+
+@pytest.mark.distributed
+def test_a_cluster_that_runs_already_is_used_by_its_address(home):
+    cluster_of = pytest.importorskip("distributed").LocalCluster
+    with cluster_of(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
+        propagate(home / "g", home / "there", **OPTIONS, engine="dask", scheduler=cluster.scheduler_address)
+    assert content(home / "there") == content(home / "here")
+    with cluster_of(n_workers=0, dashboard_address=None) as empty, pytest.raises(ValueError, match="has no workers"):
+        propagate(home / "g", home / "none", **OPTIONS, engine="dask", scheduler=empty.scheduler_address)

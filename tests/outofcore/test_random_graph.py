@@ -1,0 +1,158 @@
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from adaptkry.graphs.graph import Graph
+from adaptkry.outofcore.random_graph import generate
+from adaptkry.outofcore import write_graph
+from adaptkry.outofcore.external_sort import buckets, even_starts
+from adaptkry.outofcore.transpose import turned
+from strategies import random_graph
+
+SMALL: dict[str, Any] = {"nodes": 5000, "entries": 60_000, "features": 8, "classes": 4}
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def matrix_of(folder) -> sp.csr_array:
+    indptr, indices = folder.stored("indptr").read(), folder.stored("indices").read()
+    data = folder.stored("weights").read() if folder.has("weights") else np.ones(len(indices))
+    return sp.csr_array((data, indices, indptr), shape=(folder.nodes, folder.nodes))
+
+
+@pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
+@pytest.mark.parametrize("homophily", [0.2, 0.8])
+def test_edges_are_as_asked(tmp_path, directed, homophily):
+    made = generate(tmp_path / "g", **SMALL, homophily=homophily, directed=directed)
+    A, labels = matrix_of(made).tocoo(), made.stored("labels").read()
+    assert A.nnz == made.entries == pytest.approx(60_000, rel=0.08)
+    assert (A.row != A.col).all()
+    pairs = A.row.astype(np.int64) * 5000 + A.col
+    assert (np.diff(pairs) > 0).all()  # sorted, and none twice
+    assert made.is_symmetric == (not directed) == ((A != A.T).nnz == 0)
+    assert np.mean(labels[A.row] == labels[A.col]) == pytest.approx(homophily, abs=0.03)
+
+
+def test_degrees_follow_a_power_law(tmp_path):
+    made = generate(tmp_path / "g", nodes=50_000, entries=500_000, features=1)
+    degrees = np.sort(np.diff(made.stored("indptr").read()))[::-1].astype(float)
+    assert degrees.mean() == pytest.approx(10, rel=0.03)
+    assert degrees[0] == pytest.approx(np.sqrt(500_000), rel=0.25)
+    top = degrees[100:2000]  # Hill's estimate; the first ones are held down by the shift
+    assert 1 + 1 / np.mean(np.log(top / top[-1])) == pytest.approx(2.5, abs=0.4)
+    where = np.argsort(-np.diff(made.stored("indptr").read()))[:100]
+    assert 0.3 < where.mean() / 50_000 < 0.7  # busy nodes are anywhere
+
+
+def test_classes_are_equal_and_show_in_the_features(tmp_path):
+    made = generate(tmp_path / "g", **SMALL, labelled=1.0)
+    x, y = made.stored("features").read(), made.stored("labels").read()
+    assert np.bincount(y).tolist() == [1250] * 4
+    assert x.dtype == np.float32
+    centres = np.stack([x[y == c].mean(0) for c in range(4)])
+    assert np.linalg.norm(centres, axis=1) == pytest.approx(1, abs=0.1)
+    right = (np.linalg.norm(x[:, None] - centres, axis=2).argmin(1) == y).mean()
+    assert 0.5 < right < 0.999
+
+
+def test_a_share_of_labels_is_known(tmp_path):
+    y = generate(tmp_path / "g", **SMALL, labelled=0.1).stored("labels").read()
+    assert (y >= 0).mean() == pytest.approx(0.1, abs=0.02)
+    assert y.min() == -1
+
+
+def test_the_seed_decides_every_byte(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        generate(tmp_path / name, **SMALL, seed=seed)
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+    for file in ("indices.npy", "features.npy", "labels.npy"):
+        assert content(tmp_path / "a")[file] != content(tmp_path / "c")[file]
+
+
+def test_a_graph_that_is_there_is_kept_and_another_one_is_refused(tmp_path):
+    made = generate(tmp_path / "g", **SMALL)
+    before = (made.path / "indices.npy").stat().st_mtime_ns
+    generate(tmp_path / "g", **SMALL)
+    assert (made.path / "indices.npy").stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match=r"holds another graph already \(power-law-5000\)"):
+        generate(tmp_path / "g", **SMALL, seed=7)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes": 3}, "4 classes and 3 nodes came"),
+        ({"entries": 10**9}, "have room for"),
+        ({"homophily": 1.5}, "share from 0 to 1, but 1.5 came"),
+        ({"features": 0}, "features must be 1 or more"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_refused(tmp_path, change, message):
+    with pytest.raises(ValueError, match=message):
+        generate(tmp_path / "g", **SMALL | change)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_turning_on_disk_is_turning_in_memory(tmp_path, weighted):
+    graph = random_graph(4, 200, 1500, directed=True, weighted=weighted)
+    folder = write_graph(graph, tmp_path / "g")
+    for direction, wanted in (("both", graph.undirected()), ("in", graph.transposed()), ("out", graph)):
+        found = turned(folder, direction, tmp_path / "work")
+        assert found.stored("indptr").read().tolist() == wanted.indptr.tolist()
+        assert found.stored("indices").read().tolist() == wanted.indices.tolist()
+        if weighted and wanted.weights is not None:
+            assert found.stored("weights").read().tolist() == wanted.weights.tolist()
+        assert turned(folder, direction, tmp_path / "work") == found
+    assert not (tmp_path / "work" / "both" / "buckets").exists()
+    other = write_graph(random_graph(5, 200, 1500, directed=True), tmp_path / "other")
+    assert turned(other, "in", tmp_path / "work").entries == other.entries  # made anew for another graph
+
+
+def test_many_buckets_sort_as_one(tmp_path):
+    random = np.random.default_rng(0)
+    rows, columns = random.integers(0, 50, (2, 3000))
+    counts = np.bincount(rows, minlength=50)
+    assert even_starts(counts, 100)[0] == 0
+    for name, size in (("one", 10**6), ("many", 100)):
+        (tmp_path / name).mkdir()
+        with buckets(tmp_path / name / "b", 50, even_starts(counts, size)) as sorter:
+            for part in range(0, 3000, 700):
+                sorter.add(rows[part : part + 700], columns[part : part + 700])
+            sorter.write(tmp_path / name)
+    assert content(tmp_path / "one") == content(tmp_path / "many")
+    wanted = Graph(np.stack([rows, columns]), nodes=50, directed=True)
+    assert np.load(tmp_path / "many" / "indices.npy").tolist() == wanted.indices.tolist()
+
+
+@pytest.mark.slow
+def test_memory_of_the_generator_grows_with_nodes_and_not_with_entries(tmp_path):
+    peaks = []
+    for entries in (9_000_000, 24_000_000):  # both fill a bucket
+        script = (
+            "import sys\n"
+            "from adaptkry.common import memory\n"
+            "from adaptkry.outofcore import generate\n"
+            "with memory.peak() as peak:\n"
+            "    generate(sys.argv[1], nodes=500_000, entries=int(sys.argv[2]), features=8)\n"
+            "print(peak.bytes)\n"
+        )
+        words = [sys.executable, "-c", script, str(tmp_path / str(entries)), str(entries)]
+        peaks.append(int(subprocess.run(words, check=True, capture_output=True, text=True).stdout))
+    assert peaks[1] - peaks[0] < 100 * 2**20  # the keys of 15 million entries more would be 114 MiB, once
+    assert peaks[1] < 800 * 2**20
+
+
+def test_the_command_writes_a_graph_folder(tmp_path):
+    words = ["generate", str(tmp_path / "g"), "--nodes", "1e3", "--entries", "5000", "--features", "3", "--json"]
+    done = subprocess.run([sys.executable, "-m", "adaptkry", *words], check=True, capture_output=True, text=True)
+    told = json.loads(done.stdout)
+    assert told["nodes"] == 1000
+    assert told["entries"] == pytest.approx(5000, rel=0.1)

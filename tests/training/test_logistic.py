@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from adaptkry.graphs import splits
+from adaptkry.graphs.synthetic import csbm
+from adaptkry.models.recipe import inputs_of, recipe
+from adaptkry.spectral.bases import krylov
+from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.signal_bases import asgc
+from adaptkry.training import fit as fitting
+
+GRAPH = csbm(nodes=200, phi=-0.6, information=0.5, features=8, classes=3, seed=0)
+MADE = recipe("asgc")
+
+
+@pytest.fixture(scope="module")
+def split():
+    return splits.stratified(GRAPH.y, count=3)
+
+
+@pytest.fixture(scope="module")
+def run(split):
+    return fitting.fit(GRAPH, MADE, split, device="cpu")
+
+
+def test_candidates_solve_their_least_squares_problem():
+    P, x, n = Propagation(GRAPH, 1.0), GRAPH.x.double(), GRAPH.nodes
+    terms = list(asgc(P, x, 5, orders=(1, 3), penalties=(1e-3, 0.1, 1.0)))
+    for found, (order, penalty) in zip(terms, [(k, r) for k in (1, 3) for r in (1e-3, 0.1, 1.0)], strict=True):
+        for f in range(x.shape[1]):
+            hops = np.stack([term[:, f] for term in krylov(P, x, order)], 1)
+            last = np.zeros((1, order + 1))
+            last[0, 0] = np.sqrt(n * penalty)
+            wanted = np.linalg.lstsq(np.vstack([hops, last]), np.append(x[:, f], 0.0), rcond=None)[0]
+            np.testing.assert_allclose(found[:, f], hops @ wanted, atol=1e-8)
+
+
+def test_the_winner_is_best_on_validation_and_refitted_as_scikit_learn_would(run, split):
+    terms = inputs_of(GRAPH, MADE).terms.numpy()
+    y = GRAPH.y.numpy()
+    for i, row in enumerate(run.rows):
+        train, validation, test = (mask[i].numpy() for mask in (split.train, split.validation, split.test))
+        scores = []
+        for x in terms:
+            fitted = LogisticRegression(max_iter=5000, tol=1e-8).fit(x[train], y[train])
+            scores.append(fitted.score(x[validation], y[validation]))
+        winner = int(run.weights["mix"][i].argmax())
+        assert scores[winner] == pytest.approx(max(scores), abs=0.026)  # a node on the border may fall either way
+        again = LogisticRegression(max_iter=5000, tol=1e-8).fit(
+            terms[winner][train | validation], y[train | validation]
+        )
+        np.testing.assert_allclose(run.each_probability(GRAPH)[i], again.predict_proba(terms[winner]), atol=2e-3)
+        assert row["test"] == pytest.approx(again.score(terms[winner][test], y[test]), abs=0.026)
+
+
+def test_member_alone_equals_member_in_company(run, split):
+    one = splits.Splits(split.train[1:2], split.validation[1:2], split.test[1:2])
+    alone = fitting.fit(GRAPH, MADE, one, device="cpu")
+    torch.testing.assert_close(alone.each_probability(GRAPH)[0], run.each_probability(GRAPH)[1], rtol=0, atol=2e-3)

@@ -1,0 +1,267 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from adaptkry.graphs import splits
+from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.synthetic import csbm
+from adaptkry.models.recipe import inputs_of, recipe
+from adaptkry.report import learned_filter as pictures
+from adaptkry.spectral.bases import krylov, stack
+from adaptkry.spectral.operators import Propagation
+from adaptkry.training import fit as fitting
+from adaptkry.training import run as runs
+
+GRAPH = csbm(nodes=200, phi=-0.7, seed=0)
+QUICK = recipe("adaptkry", degree=3, hidden=16, epochs=40, taus=(0.5, 1.0))
+
+
+@pytest.fixture(scope="module")
+def split():
+    return splits.stratified(GRAPH.y, count=3)
+
+
+@pytest.fixture(scope="module")
+def run(split):
+    return fitting.fit(GRAPH, QUICK, split, device="cpu")
+
+
+def test_a_fit_beats_chance_and_its_rows_say_where_they_came_from(run):
+    scores = [row["test"] for row in run.rows]
+    assert np.mean(scores) > 0.75
+    for row in run.rows:
+        wanted = {"config", "seed", "split", "metric", "version", "device", "commit", "graph", "scheme", "validation"}
+        assert wanted <= row.keys()
+    assert "adaptkry on" in run.summary()
+
+
+def test_test_scores_are_those_of_the_kept_weights_on_each_members_own_test_nodes(run, split):
+    guess = run.each_probability(GRAPH).argmax(-1)
+    for i, row in enumerate(run.rows):
+        test = split.test[row["split"]]
+        assert row["test"] == pytest.approx(float((guess[i] == GRAPH.y)[test].float().mean()), abs=1e-6)
+
+
+def test_a_saved_run_comes_back_with_the_same_predictions_rows_and_curves(run, tmp_path):
+    run.save(tmp_path / "run")
+    back = runs.load_run(tmp_path / "run")
+    assert torch.equal(back.probabilities(GRAPH), run.probabilities(GRAPH))
+    assert back.rows == json.loads(json.dumps(run.rows))
+    assert back.recipes == run.recipes
+    np.testing.assert_allclose(back.curves["loss"], run.curves["loss"], rtol=1e-5)
+
+
+def test_predictions_for_a_graph_with_new_nodes(run):
+    bigger = csbm(nodes=260, phi=-0.7, seed=0)
+    assert run.predict(bigger).shape == (260,)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "mlp"},
+        {"method": "lowpass"},
+        {"method": "orthkry", "degree": 4},
+        {"combine": "concat", "degree": 2},
+        {"tied": False, "taus": (0.5, 1.2), "degree": 2},
+        {"directions": ("out", "in"), "degree": 2},
+        {"hop_norm": True, "batch_norm": True, "layers": 3},
+    ],
+    ids=lambda changes: "-".join(map(str, changes)),
+)
+def test_every_variation_trains_predicts_and_draws(changes, split, tmp_path):
+    made = recipe(**{"hidden": 8, "epochs": 5, **changes})
+    found = fitting.fit(GRAPH, made, split, device="cpu")
+    assert found.probabilities(GRAPH).shape == (200, 2)
+    assert pictures.picture(found, GRAPH, tmp_path, split).stat().st_size > 10_000
+
+
+def test_the_fixed_low_pass_filter_never_moves(split):
+    found = fitting.fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
+    torch.testing.assert_close(found.weights["filter"], torch.ones(3, 1))
+    wanted = stack(krylov(Propagation(GRAPH, 0.3), GRAPH.x, 6))[:, 6]
+    torch.testing.assert_close(inputs_of(GRAPH, recipe("lowpass")).terms[0], wanted)
+
+
+def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):
+    pair = [QUICK, replace(QUICK, mlp_lr=0.05)]
+    found = fitting.fit(GRAPH, pair, split, device="cpu")
+    alone = fitting.fit(GRAPH, pair[1], split, device="cpu")
+    assert len(found.rows) == 6
+    assert [row["test"] for row in found.rows[3:]] == [row["test"] for row in alone.rows]
+    with pytest.raises(ValueError, match="agree in degree"):
+        fitting.fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
+
+
+def test_members_with_other_taus_share_a_batch_and_train_as_they_would_alone(split):
+    trio = [replace(QUICK, taus=taus) for taus in ((0.5, 1.0), (0.8,), (0.5, 0.8, 1.2))]
+    found = fitting.fit(GRAPH, trio, split, device="cpu")
+    for i, one in enumerate(trio):
+        alone = fitting.fit(GRAPH, one, split, device="cpu")
+        np.testing.assert_allclose(found.curves["loss"][:5, 3 * i : 3 * i + 3], alone.curves["loss"][:5], rtol=1e-3)
+    torch.testing.assert_close(found.weights["mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
+
+
+def test_mini_batches_come_by_themselves_where_the_basis_does_not_fit(split, monkeypatch):
+    made = replace(QUICK, epochs=5)
+    device, node = torch.device("cpu"), 4 * 16 * (4 + 3 * 3)  # features x (hops + three activations of three members)
+    assert fitting.batch_that_fits(GRAPH, made, 3, device) is None
+    monkeypatch.setattr(fitting, "free_bytes", lambda _: 100 * node)
+    assert fitting.batch_that_fits(GRAPH, made, 3, device) == 45
+    assert fitting.batch_that_fits(GRAPH, recipe("bernnet"), 3, device) is None
+    whole = fitting.fit(GRAPH, made, split, device="cpu", batch=45)
+    small = fitting.fit(GRAPH, made, split, device="cpu")
+    assert [row["test"] for row in small.rows] == [row["test"] for row in whole.rows]
+
+
+def test_signals_are_counted_before_they_are_made():
+    for changes in ({}, {"tied": False}, {"directions": ("out", "in")}, {"degree": 0}, {"method": "gcn"}):
+        made = recipe(**{"taus": (0.5, 1.0), "degree": 3, **changes})
+        assert made.signals == len(inputs_of(GRAPH, made).terms)
+
+
+def test_standardised_features_do_not_care_for_units_and_new_graphs_are_scaled_as_the_trained_one(split):
+    made = replace(QUICK, standardise=True, epochs=10)
+    run = fitting.fit(GRAPH, made, split, device="cpu")
+    units = torch.linspace(0.01, 300, 16)
+    other = csbm(nodes=200, phi=-0.7, seed=0)
+    other.features = GRAPH.x * units + 5
+    again = fitting.fit(other, made, split, device="cpu")
+    torch.testing.assert_close(again.probabilities(other), run.probabilities(GRAPH), rtol=0, atol=1e-3)
+    shifted = csbm(nodes=200, phi=-0.7, seed=0)
+    shifted.features = GRAPH.x * 2  # not the scale of the training: must come out otherwise
+    assert not torch.allclose(run.probabilities(shifted), run.probabilities(GRAPH), atol=1e-3)
+
+
+def test_feature_columns_are_matched_by_name(split):
+    named = csbm(nodes=200, phi=-0.7, seed=0)
+    names = [f"c{k}" for k in range(16)]
+    named.info = replace(named.info, feature_names=names)
+    run = fitting.fit(named, replace(QUICK, epochs=5), split, device="cpu")
+    turned = csbm(nodes=200, phi=-0.7, seed=0)
+    turned.features = named.x.flip(1)
+    turned.info = replace(turned.info, feature_names=names[::-1])
+    torch.testing.assert_close(run.probabilities(turned), run.probabilities(named))
+    turned.info = replace(turned.info, feature_names=[*names[1:], "else"])
+    with pytest.raises(ValueError, match="Missing: c0"):
+        run.predict(turned)
+
+
+def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
+    found = fitting.fit(GRAPH, QUICK, split, device="cpu", restarts=4)
+    assert len(found.rows) == 12
+    assert len(found.chosen) == 3
+    for i in found.chosen:
+        rivals = [row for row in found.rows if row["split"] == found.rows[i]["split"]]
+        assert found.rows[i]["validation"] == max(row["validation"] for row in rivals)
+    assert "over 3 trainings" in found.summary()
+    mean = found.each_probability(GRAPH)[found.chosen].mean(0)
+    torch.testing.assert_close(found.probabilities(GRAPH), mean)
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (Graph([[0], [1]], torch.ones(4, 3)), "16 features, but the graph has 3"),
+        (Graph([[0], [1]], torch.ones(4, 16), [0, 1, 2, 3]), "knows 2 classes, but the graph has 4"),
+    ],
+)
+def test_a_graph_that_does_not_fit_the_run_is_refused(run, graph, message):
+    with pytest.raises(ValueError, match=message):
+        run.predict(graph)
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        fitting.fit(Graph([[0], [1]], torch.ones(4, 3), [0, 0, 0, 0]), QUICK)
+
+
+def test_no_gpu_where_one_was_asked_for_is_an_error(split):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match="no CUDA device"):
+        fitting.fit(GRAPH, QUICK, split, device="cuda")
+
+
+def test_damaged_and_foreign_run_folders_are_refused(run, tmp_path):
+    folder = run.save(tmp_path / "run")
+    with pytest.raises(FileNotFoundError, match=r"no run\.json"):
+        runs.load_run(tmp_path)
+    weights = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(weights[:-8] + bytes(8))  # still a well-formed file
+    with pytest.raises(ValueError, match="checksum"):
+        runs.load_run(folder)
+    (folder / "weights.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        runs.load_run(folder)
+    page = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(page | {"format": 99}))
+    with pytest.raises(ValueError, match="format 99"):
+        runs.load_run(folder)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(split, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
+    assert (tmp_path / "checkpoint.safetensors").exists()
+    with pytest.raises(ValueError, match="other settings"):
+        fitting.fit(GRAPH, replace(QUICK, mlp_lr=0.3), split, device="cpu", out=tmp_path, resume=True)
+
+
+def test_a_checkpoint_of_other_splits_and_a_damaged_one_are_refused(split, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
+    other = splits.uniform(GRAPH.y, count=3)
+    with pytest.raises(ValueError, match="other splits"):
+        fitting.fit(GRAPH, QUICK, other, device="cpu", out=tmp_path, resume=True)
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="damaged"):
+        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, resume=True)
+
+
+def interrupt(_):
+    raise KeyboardInterrupt
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from adaptkry.training import fit as fitting
+from adaptkry.graphs import splits
+from adaptkry.graphs.synthetic import csbm
+from adaptkry.models.recipe import recipe
+graph = csbm(nodes=200, phi=-0.7, seed=0)
+made = recipe("adaptkry", degree=3, hidden=16, epochs=200, patience=400, filter_dropout=0.2)
+slow = lambda now: (print(now.state.epoch, flush=True), time.sleep(float(sys.argv[2])))
+fitting.fit(graph, made, splits.stratified(graph.y, count=3), device="cpu", out=sys.argv[1], resume=True, look=slow)
+"""
+
+
+def test_a_run_killed_with_minus_nine_resumes_to_the_same_figures(tmp_path):
+    def start(folder, pause):
+        return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder), pause], stdout=subprocess.PIPE, text=True)
+
+    whole = start(tmp_path / "whole", "0")
+    killed = start(tmp_path / "killed", "0.3")
+    assert killed.stdout is not None
+    while int(killed.stdout.readline()) < 60:
+        time.sleep(0.01)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert not (tmp_path / "killed" / "run.json").exists()
+    again = start(tmp_path / "killed", "0")
+    for process in (whole, again):
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    one, other = (runs.load_run(tmp_path / name) for name in ("whole", "killed"))
+    assert [row["test"] for row in one.rows] == [row["test"] for row in other.rows]
+    assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
