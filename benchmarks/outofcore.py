@@ -23,8 +23,8 @@ from adaptkry.common import rows as results
 from adaptkry.common import timing
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.outofcore import BasisFolder, GraphFolder, propagate
-from adaptkry.outofcore.random_graph import generate
 from adaptkry.outofcore.memory_plan import parse_bytes, show_bytes
+from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.operators import Propagation
 
 PYTHON = [sys.executable, "-m"]

@@ -142,7 +142,7 @@ def test_json_is_for_scripts(said):
         (["fit", "csbm", "--device", "cuda"], "no CUDA device"),
         (["predict", "nowhere"], "no run folder"),
         (["fit", "csbm", "--epochs", "2", "--out", "/proc/nothing"], "/proc/nothing"),
-        (["fit", "csbm", "--epochs", "2", "--out", "edges.csv"], "a folder that can be written to, but edges.csv"),
+        (["fit", "csbm", "--epochs", "2", "--out", "edges.csv"], "a folder that can be written to; got edges.csv"),
         (["fit", "csbm", "--set", "hiden=3"], "unknown setting 'hiden'. Did you mean 'hidden'"),
         (["fit", "csbm", "--set", "degree=3", "--degree", "3"], "degree came twice"),
         (["fit", "csbm", "--data-root", "."], "data root is for benchmarks"),

@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.outofcore.random_graph import generate
 from adaptkry.outofcore import write_graph
 from adaptkry.outofcore.external_sort import buckets, even_starts
+from adaptkry.outofcore.random_graph import generate
 from adaptkry.outofcore.transpose import turned
 from strategies import random_graph
 

@@ -15,6 +15,7 @@ from adaptkry.cli.options import Chosen, Count, DataRoot, Device, Directed, Sche
 from adaptkry.cli.signals import stoppable
 from adaptkry.cli.terminal import Json
 from adaptkry.common import timing
+from adaptkry.common.files import check_output_folder
 from adaptkry.common.memory import keep_freed
 from adaptkry.common.version import VERSION
 from adaptkry.graphs import load as datasets
@@ -112,7 +113,7 @@ def fit(
     it out among processes or GPUs.
     """
     if out:
-        fitting.usable_folder(out, *fitting.RUN)
+        check_output_folder(out, *fitting.RUN)
     options = {"taus": tau, "degree": degree, "directions": direction, "hop_norm": hop_norm, "epochs": epochs}
     method, written = with_method(method, file)
     changes = written | settings.merged(options, more or ())

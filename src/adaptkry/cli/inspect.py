@@ -13,6 +13,7 @@ from adaptkry.cli.options import DataRoot, Device, Directed, GraphName, load
 from adaptkry.cli.signals import stoppable
 from adaptkry.cli.terminal import Json
 from adaptkry.common import timing
+from adaptkry.common.files import check_output_folder
 from adaptkry.common.lookup import pick
 from adaptkry.common.memory import keep_freed
 from adaptkry.graphs import load as datasets
@@ -116,8 +117,8 @@ def reproduce_items(
     keep_freed()
     how = reproduction.RunOptions(device, count, quick, data_root)
     fitting.choose_device(device)
-    rows = fitting.usable_folder(out or Path("runs/quick/results" if quick else "results"))
-    pages = fitting.usable_folder(docs or Path("runs/quick" if quick else "docs"))
+    rows = check_output_folder(out or Path("runs/quick/results" if quick else "results"))
+    pages = check_output_folder(docs or Path("runs/quick" if quick else "docs"))
     done: dict[str, reproduction.Outcome] = {}
     if not render:
         total = sum(map(len, reproduction.jobs_of(names, how, only).values()))

@@ -11,12 +11,11 @@ from adaptkry.cli.signals import stoppable
 from adaptkry.cli.terminal import Json
 from adaptkry.common import memory as memory_
 from adaptkry.common import timing
-from adaptkry.outofcore.propagate import propagate
-from adaptkry.outofcore.random_graph import generate
 from adaptkry.outofcore.executors import ENGINES
 from adaptkry.outofcore.folders import DTYPES
 from adaptkry.outofcore.memory_plan import show_bytes
-from adaptkry.outofcore.random_graph import steps
+from adaptkry.outofcore.propagate import propagate
+from adaptkry.outofcore.random_graph import generate, steps
 from adaptkry.outofcore.request import work_of
 
 app = typer.Typer()

@@ -23,6 +23,7 @@ from adaptkry.cli.signals import stoppable
 from adaptkry.cli.terminal import Json
 from adaptkry.common import rows as results
 from adaptkry.common import timing
+from adaptkry.common.files import check_output_folder
 from adaptkry.common.memory import keep_freed
 from adaptkry.graphs import splits
 from adaptkry.models import recipe_text as settings
@@ -124,7 +125,7 @@ def compare(
     folder = out or Path("runs") / f"{Path(loaded.info.name).name}-comparison"
     changes = for_graph(loaded.info.name) | settings.merged({"epochs": epochs}, more or ())
     key = comparison.key_of(loaded, chosen, changes)
-    fitting.usable_folder(folder, "comparison.json")
+    check_output_folder(folder, "comparison.json")
     kept = comparison.load(folder, key) if resume else []
     total = len({*names, *(one["method"] for one in kept)})
     if (folder / "comparison.json").exists() and not resume:

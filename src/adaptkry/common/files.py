@@ -1,4 +1,4 @@
-"""Files written whole or not at all: a killed program leaves the old file or the new one, never half of one."""
+"""Files and folders: atomic writes, an exclusive lock, and checks of an output folder before it is used."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-MARKS = {  # the file that tells what a folder holds
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
+FOLDER_MARKERS = {  # the file that shows what a folder holds
     "run.json": "a run",
     "comparison.json": "a comparison",
     "trials.jsonl": "a search",
@@ -14,37 +19,80 @@ MARKS = {  # the file that tells what a folder holds
 }
 
 
-def refuse_others(folder: Path, *own: str) -> None:
-    """Refuse a folder that holds something of another kind than these marks: it would be overwritten in part."""
-    for mark, what in MARKS.items():
-        if mark not in own and (folder / mark).exists():
-            raise ValueError(f"{folder} holds {what}, which would be overwritten. Use another --out.")
+def check_markers(folder: Path, *allowed_markers: str) -> None:
+    """Refuse a folder that holds something of another kind than these markers: it would be overwritten in part."""
+    for marker, content in FOLDER_MARKERS.items():
+        if marker not in allowed_markers and (folder / marker).exists():
+            raise ValueError(f"{folder} holds {content}, which would be overwritten. Use another --out.")
+
+
+def check_output_folder(folder: Path, *allowed_markers: str) -> Path:
+    """Create a folder, or raise an error that says why it cannot be written to: before hours of work, not after.
+
+    Args:
+        folder: where results are written.
+        allowed_markers: names in `FOLDER_MARKERS` that may be there; a folder with others is refused. Without any,
+            the content is not checked.
+    """
+    if allowed_markers:
+        check_markers(folder, *allowed_markers)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"--out must be a folder that can be written to; got {folder} ({error.strerror}). Choose another."
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise OSError(
+            f"--out must be a folder that can be written to; got {folder}, which is read-only. Choose another."
+        )
+    return folder
+
+
+@contextmanager
+def exclusive_lock(folder: Path) -> Iterator[None]:
+    """Hold the only lock on an existing folder; refuse where another process on this machine holds it.
+
+    The system releases the lock when the process ends, however it ends.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"{folder} is in use: another command is writing to it. Wait for it to end, or use another --out."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its place when the block ends well, and vanishes when it does not."""
-    if path.exists() and not path.is_file():  # /dev/stdout or a pipe is written to, never replaced
+    """A temporary file that replaces `path` when the block succeeds and is deleted when it raises."""
+    if path.exists() and not path.is_file():  # /dev/stdout or a pipe is written to, not replaced
         with path.open("wb") as file:
             yield file
         return
     path = path.resolve()  # a link stays a link
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        file = beside.open("wb")
+        file = temporary.open("wb")
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # about the file that was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the requested file, not the temporary one
     try:
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all; text as UTF-8."""
+    """Write a file atomically: a killed program leaves the old content or the new, never a mixture. Text is UTF-8."""
     with replacing(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)

@@ -1,4 +1,7 @@
-"""Result rows: no number in a report that is not in a row, no row without where it came from."""
+"""Result rows: JSON lines, each with its settings and the version, commit and device that produced it.
+
+Rows written by version 0.1 stay readable: `settings_of` and `created_of` return what they hold under today's names.
+"""
 
 import json
 import os
@@ -12,9 +15,16 @@ import torch
 
 from adaptkry.common.version import VERSION
 
+FORMER_SETTINGS = {  # names of settings in rows of version 0.1, and today's
+    "kind": "parametrisation",
+    "start": "initial_weights",
+    "loops": "self_loops",
+    "least_epochs": "min_epochs",
+}
+
 
 def provenance(device: str | torch.device = "cpu") -> dict[str, str]:
-    """Where and when a row was made: version, commit, device, torch and Python."""
+    """Where a row comes from: version, commit, device, torch and Python."""
     on_gpu = torch.device(device).type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()}, {torch.get_num_threads()} threads"
     return {
@@ -27,7 +37,7 @@ def provenance(device: str | torch.device = "cpu") -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit the code stands at, with a + where it has been changed since; "unknown" outside a checkout."""
+    """The checked-out commit, with a + where files have been changed since; "unknown" outside a checkout."""
     here = Path(__file__).parent
     try:
         ask = ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
@@ -37,7 +47,7 @@ def commit() -> str:
 
 
 def append(path: Path | str, rows: Iterable[dict]) -> None:
-    """Add rows to a JSON-lines file in one write, so that a killed run leaves whole lines only."""
+    """Add rows to a JSON-lines file in one write, so that a killed run leaves complete lines only."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
@@ -48,7 +58,7 @@ def append(path: Path | str, rows: Iterable[dict]) -> None:
 
 
 def lines(path: Path | str) -> Iterator[tuple[int, Any]]:
-    """(line number, row) of a JSON-lines file; a damaged line is the error it raised."""
+    """Yield (line number, row) of a JSON-lines file; in place of a damaged row comes the error that it raised."""
     for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
             yield number, json.loads(line)
@@ -57,12 +67,27 @@ def lines(path: Path | str) -> Iterator[tuple[int, Any]]:
 
 
 def read(path: Path | str) -> list[dict]:
-    """All rows of a JSON-lines file; a damaged line is named."""
+    """All rows of a JSON-lines file; an error names the first damaged line."""
     rows = []
     for number, row in lines(path):
         if isinstance(row, ValueError):
-            raise ValueError(  # noqa: TRY004  the type of the row is how `lines` says that it is damaged
-                f"{path}, line {number} is not JSON ({row}). Delete that line and try again."
+            raise ValueError(  # noqa: TRY004  `lines` returns the error of a damaged line in place of its row
+                f"every line must be JSON; {path}, line {number} is not ({row}). Delete that line and try again."
             ) from None
         rows.append(row)
     return rows
+
+
+def settings_of(row: dict) -> dict[str, Any]:
+    """The settings of a row under today's names; empty for rows without settings.
+
+    >>> settings_of({"config": {"degree": 4, "loops": "keep"}})
+    {'degree': 4, 'self_loops': 'keep'}
+    """
+    settings = row.get("settings", row.get("config", {}))
+    return {FORMER_SETTINGS.get(name, name): value for name, value in settings.items()}
+
+
+def created_of(row: dict) -> str | None:
+    """When a row was written, as ISO 8601 text; None for rows without a time."""
+    return row.get("created", row.get("made"))

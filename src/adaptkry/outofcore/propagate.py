@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adaptkry.common import timing
+from adaptkry.common.files import exclusive_lock
 from adaptkry.outofcore import executors as engines
 from adaptkry.outofcore import feature_columns as columns_of
 from adaptkry.outofcore import folders
@@ -74,7 +75,7 @@ def propagate(
     asked = Request(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
     prepared = prepare(graph, out, asked, say)
     out.mkdir(parents=True, exist_ok=True)
-    with resuming.alone(out):
+    with exclusive_lock(out):
         prepared, sums = _begin(out, prepared)
         done = resuming.kept(prepared, say)
         todo = [(start, stop) for start, stop in prepared.manifest["blocks"] if (start, stop) not in done]

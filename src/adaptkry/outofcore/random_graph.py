@@ -57,7 +57,7 @@ def generate(
     out = Path(out)
     if is_kind(out, "graph"):
         return _same(out, settings)
-    storage.refuse_others(out)
+    storage.check_markers(out)
     _room(out, settings)
     out.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng([seed, 0]).permutation(np.arange(nodes, dtype=np.int32))  # busiest first

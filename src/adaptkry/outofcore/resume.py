@@ -1,8 +1,6 @@
 """What is left of an earlier run: whether it is of the same basis, which blocks are good, what is in the way."""
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,27 +10,8 @@ from adaptkry.outofcore.folders import MANIFEST, read_manifest
 from adaptkry.outofcore.npy_files import PART
 from adaptkry.outofcore.request import Prepared
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None
-
 Block = tuple[int, int]
 WORDS = {"graph": "the graph (its fingerprint)", "version": "the version of adaptkry", "which": "rows"}
-
-
-@contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Refuse to write where another command on this machine is writing."""
-    place = os.open(out, os.O_RDONLY)
-    try:
-        if fcntl is not None:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise ValueError(f"another command is writing to {out}. Wait for it, or use another --out.") from None
-    finally:
-        os.close(place)
 
 
 def agree(out: Path, prepared: Prepared, sums: dict[str, str]) -> tuple[Prepared, bool]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from adaptkry.common import rows as results
 from adaptkry.common import timing
+from adaptkry.common.files import check_output_folder
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe
@@ -72,7 +73,7 @@ def best(rows: Sequence[dict]) -> dict:
 
 def kept(folder: Path, search: str, resume: bool) -> list[dict]:
     """The rows of a search that was stopped, if they are to be used again and belong to this one."""
-    path = fitting.usable_folder(folder, *fitting.RUN, FILE) / FILE
+    path = check_output_folder(folder, *fitting.RUN, FILE) / FILE
     rows = results.read(path) if path.exists() else []
     rows = [row | {"settings": asdict(recipe_of(row))} for row in rows]  # JSON has made lists of tuples
     if rows and not resume:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -12,9 +11,8 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-from adaptkry.common import files as storage
 from adaptkry.common import rows as results
-from adaptkry.common.files import write
+from adaptkry.common.files import check_output_folder, write
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.splits import Splits
@@ -64,7 +62,7 @@ def fit(
         changes: settings that differ from the recipe's.
     """
     if out:
-        usable_folder(Path(out), *RUN)
+        check_output_folder(Path(out), *RUN)
     name = graph.info.name
     recipes = [recipe(made, name, **changes)] if isinstance(made, str) else [made] if isinstance(made, Recipe) else made
     if not isinstance(made, str) and changes:
@@ -166,26 +164,6 @@ def batch_that_fits(graph: Graph, made: Recipe, members: int, device: torch.devi
 def free_bytes(device: torch.device) -> float:
     """Memory left on a GPU; the CPU's is not counted, its system swaps or refuses."""
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else float("inf")
-
-
-def usable_folder(folder: Path, *own: str) -> Path:
-    """Make a folder, or say why it cannot be: before hours of training, not after.
-
-    Args:
-        folder: where results go.
-        own: files of `storage.MARKS` that may be there; a folder with others is refused. None of them: no such check.
-    """
-    if own:
-        storage.refuse_others(folder, *own)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OSError(
-            f"--out must be a folder that can be written to, but {folder} is not ({error.strerror})."
-        ) from None
-    if not os.access(folder, os.W_OK):
-        raise OSError(f"--out must be a folder that can be written to, but {folder} is read-only. Choose another.")
-    return folder
 
 
 def mark_chosen(run: Run, restarts: int, splits: int) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
+from adaptkry.common.files import check_output_folder
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Info
 from adaptkry.graphs.splits import Splits
@@ -31,7 +32,6 @@ from adaptkry.training.fit import (
     keeper,
     mark_chosen,
     members_of,
-    usable_folder,
 )
 from adaptkry.training.folder_recipe import recipe_for, wanted_terms
 from adaptkry.training.loop import Training
@@ -101,7 +101,7 @@ def fit(
         changes: settings that differ from the recipe's.
     """
     if out:
-        usable_folder(Path(out), *RUN)
+        check_output_folder(Path(out), *RUN)
     folder = opened(folder)
     recipes = recipes_of(folder, made, changes)
     shape, mix = common_shape(recipes)

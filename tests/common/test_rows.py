@@ -1,0 +1,52 @@
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from adaptkry.common import rows
+
+FILES = sorted((Path(__file__).parents[2] / "results").glob("*.jsonl"))
+
+
+def test_rows_survive_a_file(tmp_path):
+    rows.append(tmp_path / "a" / "rows.jsonl", [{"b": 1}, {"c": None}])
+    rows.append(tmp_path / "a" / "rows.jsonl", [{"d": "é"}])
+    assert rows.read(tmp_path / "a" / "rows.jsonl") == [{"b": 1}, {"c": None}, {"d": "é"}]
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(ValueError, match=r"every line must be JSON; .*rows\.jsonl, line 2 is not .*Delete that line"):
+        rows.read(tmp_path / "rows.jsonl")
+
+
+def test_settings_have_the_same_names_in_old_and_new_rows():
+    old = {
+        "kind": "free",
+        "start": "uniform",
+        "loops": "keep",
+        "least_epochs": 3,
+        "stages": ["terms", "relu"],
+        "degree": 2,
+    }
+    new = {
+        "parametrisation": "free", "initial_weights": "uniform", "self_loops": "keep", "min_epochs": 3,
+        "stages": ["terms"], "degree": 2,
+    }  # fmt: skip
+    assert rows.settings_of({"config": old}) == rows.settings_of({"settings": new}) == new
+    assert rows.settings_of({"value": 3}) == {}
+
+
+def test_results_are_in_the_repository():
+    assert len(FILES) >= 18
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_rows_in_results_stay_readable(path):
+    for row in rows.read(path):
+        settings, created = rows.settings_of(row), rows.created_of(row)
+        assert not settings.keys() & rows.FORMER_SETTINGS.keys()
+        assert len(settings) == len(row.get("settings", row.get("config", {})))
+        assert settings or "value" in row or "text" in row
+        if "item" in row:  # rows of the reproduction have a time
+            assert datetime.fromisoformat(created or "").year >= 2026
