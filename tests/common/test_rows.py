@@ -26,7 +26,7 @@ def test_settings_have_the_same_names_in_old_and_new_rows():
         "start": "uniform",
         "loops": "keep",
         "least_epochs": 3,
-        "stages": ["terms", "relu"],
+        "stages": ["terms"],
         "degree": 2,
     }
     new = {
