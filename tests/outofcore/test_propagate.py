@@ -366,7 +366,7 @@ def test_a_folder_without_a_block_can_be_begun_again_with_other_settings(tmp_pat
 def test_two_commands_do_not_write_to_one_folder(made, tmp_path):
     from adaptkry.common.files import exclusive_lock
 
-    with exclusive_lock(made.path), pytest.raises(ValueError, match="is in use: another command is writing"):
+    with exclusive_lock(made.path), pytest.raises(ValueError, match="another command is writing to"):
         propagate(tmp_path / "g", made.path, taus=TAUS, degree=3, columns=2)
 
 

@@ -62,7 +62,7 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(
-                f"{folder} is in use: another command is writing to it. Wait for it to end, or use another --out."
+                f"another command is writing to {folder}. Wait for it to finish, or use another --out."
             ) from None
         yield
     finally:

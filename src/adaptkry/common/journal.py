@@ -1,0 +1,219 @@
+"""A journal for everything that can be resumed: what was requested, what is done, and what is missing.
+
+The lock on the folder is taken first, before anything in it is read or written. The file is JSON lines: a header with
+the request, then one line per finished part.
+
+>>> with Journal("/tmp/adaptkry-doctest-journal", "k1", command="tune", request={"seed": 0}, resume=False) as journal:
+...     journal.add("trial 0", {"score": 0.5})
+...     journal.missing(["trial 0", "trial 1"])
+['trial 1']
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from adaptkry.common.files import FOLDER_MARKERS, check_output_folder, exclusive_lock, write
+
+FORMAT = 1
+JOURNAL = "journal.jsonl"
+RESULTS = {  # what the output folder of a command holds, and the marker file that the command writes
+    "fit": ("a run", "run.json"),
+    "tune": ("a search", "trials.jsonl"),
+    "compare": ("a comparison", "comparison.json"),
+    "propagate": ("a basis", "manifest.json"),
+    "generate": ("a graph", "manifest.json"),
+    "reproduce": ("a reproduction", None),
+}
+
+
+class Journal:
+    """What one command has finished in its output folder; a context manager that holds the folder's lock.
+
+    Args:
+        folder: the output folder; it is created if it does not exist.
+        key: digest of everything that decides the results; a folder with another key is refused. None leaves the
+            folder locked only, until `open` is called: for a key that cannot be known before the lock is held.
+        command: one of `RESULTS`; the folder of another command is refused.
+        request: the settings behind the key by name, for the message that says which of them differs.
+        resume: False starts anew.
+        file: the journal's file in the folder. None: the caller's own files are the record, and `done` says what they
+            hold.
+        done: finished parts and their records, with `file=None`.
+        overwrite: False refuses to start anew where parts are finished.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        key: str | None = None,
+        *,
+        command: str,
+        request: Mapping[str, Any] | None = None,
+        resume: bool = True,
+        file: str | None = JOURNAL,
+        done: Mapping[str, dict] | None = None,
+        overwrite: bool = True,
+    ):
+        self.folder, self.command, self.resume, self.overwrite = Path(folder), command, resume, overwrite
+        self.path = None if file is None else self.folder / file
+        self.done: dict[str, dict] = {}
+        self.is_new = True
+        self._given = (key, request, done)
+        self._size = 0  # bytes of the journal that are whole lines
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "Journal":
+        is_created = not self.folder.exists()
+        check_output_folder(self.folder)
+        with ExitStack() as stack:  # releases the lock where something is refused
+            stack.enter_context(exclusive_lock(self.folder))
+            stack.push(lambda kind, *_: self._remove_if_empty() if kind and is_created else None)
+            self._check_command()
+            key, request, done = self._given
+            if key is not None:
+                self.open(key, request, done=done)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._stack.__exit__(*error)
+
+    def open(
+        self,
+        key: str,
+        request: Mapping[str, Any] | None = None,
+        *,
+        recorded: Mapping[str, Any] | None = None,
+        done: Mapping[str, dict] | None = None,
+    ) -> None:
+        """Compare the request with the one that is recorded, and read what is done.
+
+        Args:
+            key: as above.
+            request: as above.
+            recorded: the request that the caller's own files hold, with `file=None`; None if they hold none.
+            done: as above.
+        """
+        request = _as_json(request or {})
+        if self.path is None:
+            if recorded is not None and self.resume and (old := _as_json(recorded)) != request:
+                refuse_other_settings(self.folder, old, request)
+            self.done, self.is_new = dict(done or {}) if self.resume else {}, recorded is None and not done
+            return
+        header = self._read()
+        if header and not self.resume and not self.overwrite and self.done:
+            what, _ = RESULTS[self.command]
+            raise ValueError(
+                f"{self.folder} holds {what} already ({len(self.done)} finished). Add --resume, or use another --out."
+            )
+        if header and self.resume:
+            if header["key"] != key:
+                refuse_other_settings(self.folder, header["request"], request, header["key"], key)
+            self.is_new = False
+            return
+        self.done = {}
+        text = json.dumps({"journal": FORMAT, "command": self.command, "key": key, "request": request}) + "\n"
+        write(self.path, text)
+        self._size = len(text.encode())
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Those of these parts that are not done, in order."""
+        return [name for name in names if name not in self.done]
+
+    def add(self, name: str, record: Mapping[str, Any] | None = None) -> None:
+        """Record a finished part; it is on disk when this returns."""
+        record = dict(record or {})
+        if self.path is not None:
+            line = (json.dumps({"name": name, "record": record}) + "\n").encode()
+            with self.path.open("r+b") as file:
+                file.truncate(self._size)  # without a line that was cut off by a kill or a full disk
+                file.seek(self._size)
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            self._size += len(line)
+        self.done[name] = record
+
+    def _check_command(self) -> None:
+        """Refuse a folder that another command has written to."""
+        what, marker = RESULTS[self.command]
+        paths = {path for path in (self.folder / JOURNAL, self.path) if path is not None and path.exists()}
+        for path in paths:
+            found = _header(path)["command"]
+            if found != self.command:
+                raise ValueError(f"{self.folder} holds {RESULTS[found][0]}, not {what}. Use another --out.")
+        if paths:
+            return  # other markers may be this command's: a search ends with a run
+        for other, content in FOLDER_MARKERS.items():
+            if other != marker and (self.folder / other).exists():
+                raise ValueError(f"{self.folder} holds {content}, not {what}. Use another --out.")
+
+    def _read(self) -> dict[str, Any] | None:
+        """The header, with `done` filled from the lines below it; None if there is no journal."""
+        assert self.path is not None
+        if not self.path.exists():
+            return None
+        header = _header(self.path)
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        self.done, self._size = {}, len(lines[0])
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                if not line.endswith(b"\n"):
+                    break
+                part = json.loads(line)
+                self.done[part["name"]] = dict(part["record"])
+            except (ValueError, KeyError, TypeError):
+                if number == len(lines):
+                    break  # cut off
+                raise ValueError(
+                    f"line {number} of {self.path} is damaged. Delete that line, or use another --out."
+                ) from None
+            self._size += len(line)
+        return header
+
+    def _remove_if_empty(self) -> None:
+        """Leave nothing behind where nothing was done: a refused command must not look like one that has begun."""
+        if not self.done and all(path == self.path for path in self.folder.iterdir()):
+            if self.path is not None:
+                self.path.unlink(missing_ok=True)
+            self.folder.rmdir()
+
+
+def refuse_other_settings(
+    folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], old_key: str = "", new_key: str = ""
+) -> None:
+    """Raise the error that names what differs between two requests, or their keys where no setting does."""
+    names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+    pairs = [(name, old.get(name), new.get(name)) for name in names] or [("the data (its digest)", old_key, new_key)]
+    found = "; ".join(f"{name} was {_short(was)}, now {_short(now)}" for name, was, now in pairs)
+    raise ValueError(f"{folder} was started with other settings: {found}. Use another --out, or the old settings.")
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """The first line of a journal."""
+    try:
+        with path.open("rb") as file:
+            found = json.loads(file.readline())
+        if found["journal"] == FORMAT and found["command"] in RESULTS and isinstance(found["request"], dict):
+            return found | {"key": str(found["key"])}
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise ValueError(
+        f"{path} must begin with the header of a journal; its first line is damaged or from another version. "
+        f"Delete the file to start anew, or use another --out."
+    )
+
+
+def _as_json(request: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is after a file: tuples are lists, paths are text."""
+    return json.loads(json.dumps(dict(request), default=str))
+
+
+def _short(value: Any) -> str:
+    """A value for a message; long digests by their first digits."""
+    text = "not set" if value is None else str(value)
+    return f"{text[:12]}..." if len(text) >= 32 and text.isalnum() else text

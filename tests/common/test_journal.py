@@ -1,0 +1,284 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from adaptkry.common.files import FOLDER_MARKERS
+from adaptkry.common.journal import JOURNAL, RESULTS, Journal
+
+REQUEST = {"trials": 40, "seed": 0, "taus": (0.5, 1.0)}
+
+
+def journal(folder, key="k1", **changes):
+    return Journal(folder, key, **{"command": "tune", "request": REQUEST, **changes})
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A folder with two finished parts."""
+    with journal(tmp_path / "out") as made:
+        made.add("a", {"score": 0.5})
+        made.add("b", {"score": 0.25})
+    return tmp_path / "out"
+
+
+def lines(folder):
+    return (folder / JOURNAL).read_text().splitlines()
+
+
+def test_a_new_journal_has_nothing_done_and_records_the_request(tmp_path):
+    with journal(tmp_path / "deep" / "out") as made:
+        assert (made.is_new, made.done) == (True, {})
+        assert made.missing(["a", "b"]) == ["a", "b"]
+        assert json.loads(lines(made.folder)[0]) == {
+            "journal": 1, "command": "tune", "key": "k1", "request": {"trials": 40, "seed": 0, "taus": [0.5, 1.0]},
+        }  # fmt: skip
+
+
+def test_what_is_added_is_done_at_once_and_after_reopening(begun):
+    with journal(begun) as found:
+        assert not found.is_new
+        assert found.done == {"a": {"score": 0.5}, "b": {"score": 0.25}}
+        assert found.missing(["c", "b", "a", "d"]) == ["c", "d"]
+        found.add("c")
+        assert found.missing(["c", "d"]) == ["d"]
+    with journal(begun) as again:
+        assert list(again.done) == ["a", "b", "c"]
+        assert again.done["c"] == {}
+
+
+def test_a_part_is_in_the_file_before_add_returns(tmp_path):
+    with journal(tmp_path) as made:
+        made.add("a", {"score": 1})
+        assert json.loads(lines(tmp_path)[1]) == {"name": "a", "record": {"score": 1}}
+
+
+def test_a_part_that_is_added_twice_has_its_last_record(begun):
+    with journal(begun) as found:
+        found.add("a", {"score": 1.0})
+    with journal(begun) as again:
+        assert again.done["a"] == {"score": 1.0}
+
+
+def test_a_second_journal_is_refused_at_once_and_writes_nothing(begun):
+    with journal(begun) as first:
+        before = (begun / JOURNAL).read_bytes()
+        for resume in (True, False):
+            with pytest.raises(ValueError, match=r"another command is writing to .*out. Wait for it to finish, or use"):
+                journal(begun, "other", resume=resume).__enter__()
+        assert (begun / JOURNAL).read_bytes() == before
+        first.add("c")
+    with journal(begun) as again:  # the lock is free after the first one ends
+        assert "c" in again.done
+
+
+def test_another_process_is_refused(begun):
+    text = (
+        "from adaptkry.common.journal import Journal\n"
+        f"try:\n    Journal({str(begun)!r}, 'k1', command='tune', resume=False).__enter__()\n"
+        "except ValueError as error:\n    print(error)\n"
+    )
+    with journal(begun):
+        shown = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("another command is writing to")
+    assert len(lines(begun)) == 3
+
+
+def test_the_lock_is_taken_before_anything_is_written(tmp_path, monkeypatch):
+    order = []
+
+    def lock(folder):
+        order.append(("lock", sorted(path.name for path in folder.iterdir())))
+        raise ValueError("locked")
+
+    monkeypatch.setattr("adaptkry.common.journal.exclusive_lock", lock)
+    with pytest.raises(ValueError, match="locked"):
+        journal(tmp_path).__enter__()
+    assert order == [("lock", [])]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lock_is_released_when_a_journal_is_refused(begun):
+    with pytest.raises(ValueError, match="other settings"):
+        journal(begun, "k2").__enter__()
+    with journal(begun) as found:
+        assert len(found.done) == 2
+
+
+def test_the_lock_is_released_when_the_block_raises(begun):
+    with pytest.raises(ZeroDivisionError), journal(begun):
+        raise ZeroDivisionError
+    with journal(begun) as found:
+        assert len(found.done) == 2
+
+
+def test_the_folder_of_another_command_is_refused_even_to_start_anew(begun):
+    for resume in (True, False):
+        with pytest.raises(ValueError, match=r"out holds a search, not a comparison. Use another --out.$"):
+            journal(begun, command="compare", resume=resume).__enter__()
+    with pytest.raises(ValueError, match="holds a search, not a run"):
+        journal(begun, command="fit", file=None).__enter__()
+    assert len(lines(begun)) == 3
+
+
+@pytest.mark.parametrize("marker", FOLDER_MARKERS)
+def test_a_folder_with_the_marker_of_another_command_is_refused(tmp_path, marker):
+    (tmp_path / marker).write_text("{}")
+    for command, (what, own) in RESULTS.items():
+        made = Journal(tmp_path, "k", command=command, file=None)
+        if own == marker:
+            with made:
+                pass
+        else:
+            with pytest.raises(ValueError, match=f"holds {FOLDER_MARKERS[marker]}, not {what}. Use another --out"):
+                made.__enter__()
+
+
+def test_a_command_may_resume_beside_its_own_markers(begun):
+    (begun / "run.json").write_text("{}")  # a search ends with a run
+    with journal(begun) as found:
+        assert len(found.done) == 2
+
+
+def test_another_key_is_refused_and_what_differs_is_named(begun):
+    with pytest.raises(ValueError, match="seed") as caught:
+        journal(begun, "k2", request={**REQUEST, "seed": 7}).__enter__()
+    assert str(caught.value) == (
+        f"{begun} was started with other settings: seed was 0, now 7. Use another --out, or the old settings."
+    )
+
+
+def test_several_differences_are_all_named(begun):
+    with pytest.raises(ValueError, match=r"settings: trials was 40, now not set; taus was \[0.5, 1.0\], now \[0.5\];"):
+        journal(begun, "k2", request={"seed": 0, "taus": (0.5,), "new": 1}).__enter__()
+
+
+def test_another_key_with_the_same_request_names_the_data(begun):
+    with pytest.raises(ValueError, match=r"the data \(its digest\) was k1, now ffffffffffff\.\.\.\."):
+        journal(begun, "f" * 64).__enter__()
+
+
+def test_the_key_decides_and_not_the_request(begun):
+    with journal(begun, request={"seed": 1}) as found:
+        assert len(found.done) == 2
+
+
+@pytest.mark.parametrize("half", [b'{"name": "c", "rec', b'{"name": "c", "record": {}}', b'{"name": "c"}\n', b"\0\0\n"])
+def test_a_half_written_last_line_is_ignored_and_gone_after_the_next_add(begun, half):
+    path = begun / JOURNAL
+    whole = path.read_bytes()
+    path.write_bytes(whole + half)
+    with journal(begun) as found:
+        assert list(found.done) == ["a", "b"]
+        assert path.read_bytes() == whole + half
+        found.add("d")
+    assert path.read_bytes().startswith(whole + b'{"name": "d"')
+    with journal(begun) as again:
+        assert list(again.done) == ["a", "b", "d"]
+
+
+def test_a_failed_write_does_not_damage_the_next_one(begun):
+    with journal(begun) as found:
+        with (begun / JOURNAL).open("ab") as file:
+            file.write(b'{"name": "c", "re')  # as a full disk leaves it
+        found.add("d")
+    with journal(begun) as again:
+        assert list(again.done) == ["a", "b", "d"]
+
+
+def test_a_damaged_line_in_the_middle_is_refused_with_its_number(begun):
+    path = begun / JOURNAL
+    head, first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([head, first[: len(first) // 2] + "\n", *rest]))
+    with pytest.raises(ValueError, match=r"line 2 of .*journal.jsonl is damaged. Delete that line, or use another"):
+        journal(begun).__enter__()
+
+
+@pytest.mark.parametrize("head", ["", "{", "[]", "7", '{"journal": 1}', '{"trial": 0, "score": 1}', "\udcff"])
+def test_a_damaged_header_is_refused_even_to_start_anew(begun, head):
+    path = begun / JOURNAL
+    rest = path.read_text().splitlines()[1:]
+    path.write_bytes("\n".join([head, *rest]).encode(errors="surrogateescape"))
+    for resume in (True, False):
+        with pytest.raises(ValueError, match="must begin with the header of a journal; its first line is damaged"):
+            journal(begun, resume=resume).__enter__()
+
+
+def test_the_journal_of_a_later_format_is_refused(begun):
+    path = begun / JOURNAL
+    path.write_text(path.read_text().replace('"journal": 1', '"journal": 2'))
+    with pytest.raises(ValueError, match="from another version"):
+        journal(begun).__enter__()
+
+
+def test_starting_anew_forgets_what_was_done_also_under_another_key(begun):
+    with journal(begun, "k2", resume=False) as found:
+        assert (found.is_new, found.done) == (True, {})
+        found.add("z")
+    with journal(begun, "k2") as again:
+        assert list(again.done) == ["z"]
+
+
+def test_finished_parts_are_not_overwritten_where_that_is_not_wanted(begun):
+    with pytest.raises(ValueError, match=r"holds a search already \(2 finished\). Add --resume, or use another --out"):
+        journal(begun, resume=False, overwrite=False).__enter__()
+    with journal(begun, overwrite=False) as found:
+        assert len(found.done) == 2
+
+
+def test_without_a_file_the_record_is_the_callers(tmp_path):
+    with journal(tmp_path, file=None, done={"a": {"score": 1}}) as made:
+        assert (made.is_new, made.missing("ab")) == (False, ["b"])
+        made.add("b")
+        assert made.missing("ab") == []
+        with pytest.raises(ValueError, match="another command is writing"):
+            journal(tmp_path, file=None).__enter__()
+    assert list(tmp_path.iterdir()) == []
+    with journal(tmp_path, file=None) as again:
+        assert again.is_new
+
+
+def test_a_key_may_be_given_after_the_lock(tmp_path):
+    with Journal(tmp_path, command="propagate", file=None) as made:
+        made.open("k", {"degree": 2}, recorded={"degree": 2}, done={"block-0-4": {}})
+        assert made.missing(["block-0-4", "block-4-8"]) == ["block-4-8"]
+        assert not made.is_new
+    with (
+        pytest.raises(ValueError, match="other settings: degree was 2, now 3"),
+        Journal(tmp_path, command="propagate", file=None) as made,
+    ):
+        made.open("k2", {"degree": 3}, recorded={"degree": 2})
+
+
+def test_a_command_that_fails_before_anything_is_done_leaves_no_folder(tmp_path):
+    with pytest.raises(ZeroDivisionError), journal(tmp_path / "out"):
+        raise ZeroDivisionError
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ZeroDivisionError), journal(tmp_path):
+        raise ZeroDivisionError
+    assert tmp_path.exists()  # it was there before
+
+
+def test_a_command_that_fails_after_something_was_done_keeps_it(tmp_path):
+    def work(folder, file=None):
+        with journal(folder) as made:
+            if file:
+                (folder / file).write_bytes(b"1")
+            else:
+                made.add("a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work(tmp_path / "out")
+    with pytest.raises(ZeroDivisionError):
+        work(tmp_path / "other", "half-written.npy")
+    with journal(tmp_path / "out") as found:
+        assert list(found.done) == ["a"]
+    assert len(list((tmp_path / "other").iterdir())) == 2
+
+
+def test_a_place_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(OSError, match="--out must be a folder that can be written to"):
+        journal(tmp_path / "out").__enter__()
