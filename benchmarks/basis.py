@@ -16,7 +16,7 @@ import torch
 from adaptkry.common import rows as results
 from adaptkry.common import timing
 from adaptkry.spectral.bases import average, krylov, stack
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 from benchmarks import keep_memory
 from benchmarks.shapes import SHAPES, Shape, features, power_law
 

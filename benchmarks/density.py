@@ -7,8 +7,8 @@ import argparse
 
 from adaptkry.common import rows as results
 from adaptkry.common import timing
-from adaptkry.spectral.operators import Propagation
-from adaptkry.spectral.spectrum import density_of_states
+from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.propagation import Propagation
 from benchmarks.shapes import SHAPES, power_law
 
 

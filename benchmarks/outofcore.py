@@ -25,7 +25,7 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.outofcore import BasisFolder, GraphFolder, propagate
 from adaptkry.outofcore.memory_plan import parse_bytes, show_bytes
 from adaptkry.outofcore.random_graph import generate
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 
 PYTHON = [sys.executable, "-m"]
 LABELLED = 0.01
@@ -71,7 +71,7 @@ def in_memory(graph: str, basis: str) -> None:
             last = x[:, start:stop].contiguous()
             one = P if len(made.taus) == 1 else Propagation(as_graph(folder), made.taus[which])
             for _ in range(made.degree):
-                last = (one @ last[None])[0] if one.is_many else one @ last
+                last = (one @ last[None])[0] if one.is_batched else one @ last
     seconds = time.perf_counter() - begun
     some = min(1000, made.count)
     start, stop = made.blocks[-1]

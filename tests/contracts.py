@@ -15,7 +15,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from adaptkry.spectral.bases import Basis, stack
+from adaptkry.spectral.bases import stack
+from adaptkry.spectral.basis_function import Basis
 from adaptkry.spectral.operators import Diagonal
 
 assert_close = torch.testing.assert_close

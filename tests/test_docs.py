@@ -44,5 +44,5 @@ def test_the_worked_example_of_adding_a_method_runs():
         exec("\n".join(blocks), {})  # the page's own assertions count
         assert methods.METHODS["s2gc"]["start"] == "s2gc"
     finally:
-        filters.STARTS.pop("s2gc", None)
+        filters.INITIAL_WEIGHTS.pop("s2gc", None)
         methods.METHODS.pop("s2gc", None)

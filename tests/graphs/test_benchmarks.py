@@ -23,7 +23,7 @@ from adaptkry.graphs.benchmarks.catalogue import CARDS
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import edge
 from adaptkry.graphs.synthetic import csbm, directed_csbm
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 from benchmark_graphs import benchmark_graph
 from real import real_graph
 

@@ -20,9 +20,10 @@ from adaptkry.models.methods import FALLBACK_GRID, METHODS, PUBLISHED, SOURCES
 from adaptkry.models.recipe import Recipe, inputs_of, recipe
 from adaptkry.models.stages import ModelShape, coefficients
 from adaptkry.spectral.bases import stack
-from adaptkry.spectral.filters import STARTS
-from adaptkry.spectral.operators import Diagonal, Propagation
-from adaptkry.spectral.signal_bases import METHOD_BASES, gaussian, optbasis, unifilter
+from adaptkry.spectral.filters import INITIAL_WEIGHTS
+from adaptkry.spectral.operators import Diagonal
+from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.signal_bases import ALL_BASES, gaussian, optbasis, unifilter
 from adaptkry.training import fit as fitting
 from adaptkry.training import run as runs
 from adaptkry.training.loop import Member, Training
@@ -153,7 +154,7 @@ def test_bernnet_and_chebnetii_start_as_the_identity(method):
 def response(made: Recipe, weights: dict) -> np.ndarray:
     """The response of member 0 at GRID, eigenvalues of P, through the code that trains: [41] or [41, channels]."""
     w = coefficients(made, {name: w.double() for name, w in weights.items()})[0]
-    basis = METHOD_BASES["chebyshev" if made.basis == "bernstein" else made.basis]
+    basis = ALL_BASES["chebyshev" if made.basis == "bernstein" else made.basis]
     ones = torch.ones(len(GRID), 1, dtype=torch.float64)
     terms = stack(list(basis(Diagonal(torch.from_numpy(GRID)), ones, made.degree, **dict(made.basis_options))))[:, :, 0]
     return torch.einsum("mk,...k->m...", terms, w).numpy()
@@ -192,7 +193,7 @@ def test_evennet_ignores_odd_hops():
     made = recipe("evennet")
     wanted = sum(float(theta[0, k]) * GRID**k for k in range(0, 11, 2))
     np.testing.assert_allclose(response(made, {"filter": theta}), wanted, atol=1e-9)
-    start = STARTS[made.start](made.degree, made.alpha)[::2]
+    start = INITIAL_WEIGHTS[made.start](made.degree, made.alpha)[::2]
     assert_close(start, torch.tensor([0.1 * 0.9 ** (2 * k) for k in range(6)]))
 
 
@@ -243,7 +244,7 @@ def test_gnn_lf_and_hf_are_their_iterations(alpha):
         for _ in range(10):
             z = again / scale * GRID * z + alpha * first
         made = recipe(method, alpha=alpha)
-        theta = STARTS[made.start](made.degree, alpha)[None]
+        theta = INITIAL_WEIGHTS[made.start](made.degree, alpha)[None]
         np.testing.assert_allclose(response(made, {"filter": theta}), z, atol=1e-5)
 
 
@@ -270,7 +271,7 @@ def test_favardgnn_is_its_recurrence():
 def test_bases_are_orthonormal_column_by_column(method):
     graph = csbm(nodes=300, features=5, seed=0)
     P = Propagation(graph, 1.0)
-    basis = METHOD_BASES[recipe(method).basis]
+    basis = ALL_BASES[recipe(method).basis]
     terms = stack(list(basis(P, graph.x.double(), 8))).permute(2, 1, 0)  # [d, K + 1, n]
     assert_close(terms @ terms.mT, torch.eye(9, dtype=torch.float64).expand(5, 9, 9), rtol=0, atol=1e-6)
 

@@ -4,7 +4,7 @@ import torch
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import Recipe, features_of, inputs_of, recipe
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 
 GRAPH = csbm(nodes=60, seed=0)
 

@@ -25,7 +25,7 @@ from adaptkry.outofcore import memory_plan as plan
 from adaptkry.outofcore import npy_files as arrays
 from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 from contracts import assert_close, assert_same_bits, random_signal
 from strategies import random_graph
 

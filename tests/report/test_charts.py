@@ -5,8 +5,8 @@ import pytest
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.report import charts as plots
 from adaptkry.report.elements import chart, series
-from adaptkry.spectral.operators import Propagation
-from adaptkry.spectral.spectrum import density_of_states
+from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.propagation import Propagation
 
 
 @pytest.mark.parametrize("learned", [True, False])

@@ -15,7 +15,7 @@ from adaptkry.report import elements as experiments
 from adaptkry.report import html as reports
 from adaptkry.report import run_report as facts
 from adaptkry.report.elements import cell, series
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 from adaptkry.spectral.spectrum import eigenvalues
 from adaptkry.training import fit as fitting
 

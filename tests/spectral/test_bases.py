@@ -11,21 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import eval_chebyt, eval_jacobi, eval_legendre
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.spectral.bases import (
-    BASES,
-    average,
-    bernstein,
-    chebyshev,
-    jacobi,
-    krylov,
-    lanczos,
-    legendre,
-    orthonormal,
-    recurrence,
-    replay,
-    stack,
-)
-from adaptkry.spectral.operators import Diagonal, Laplacian, Propagation
+from adaptkry.spectral.bases import BASES, average, bernstein, chebyshev, jacobi, krylov, legendre, stack
+from adaptkry.spectral.lanczos import lanczos, orthonormal, recurrence, replay
+from adaptkry.spectral.operators import Diagonal
+from adaptkry.spectral.propagation import Laplacian, Propagation
 from contracts import BASIS_CONTRACT, LANCZOS_CONTRACT, assert_close, assert_same_bits, random_signal
 from strategies import graphs, random_graph
 

@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptkry.spectral.bases import BASES, chebyshev_nodes, krylov, orthonormal, recurrence, replay, stack
-from adaptkry.spectral.filters import FIGURE_1, KINDS, STARTS, Filter, fit_response, monomials
-from adaptkry.spectral.operators import Laplacian, Propagation
+from adaptkry.spectral.bases import BASES, chebyshev_nodes, krylov, stack
+from adaptkry.spectral.filters import FIGURE_1, INITIAL_WEIGHTS, PARAMETRISATIONS, Filter, fit_response, monomials
+from adaptkry.spectral.lanczos import orthonormal, recurrence, replay
+from adaptkry.spectral.propagation import Laplacian, Propagation
 from contracts import assert_close, assert_same_bits, random_signal
 from strategies import random_graph
 
@@ -23,7 +24,7 @@ SPACES = {name: (basis, {}) for name, basis in BASES.items() if name != "orthono
 SPACES |= {"jacobi(-0.5, 1.5)": (BASES["jacobi"], {"a": -0.5, "b": 1.5}), "replay": (replay, {"recurrence": HEARD})}
 
 every_space = pytest.mark.parametrize(("basis", "options"), SPACES.values(), ids=SPACES)
-every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind = pytest.mark.parametrize("kind", PARAMETRISATIONS)
 numbers = st.floats(-5, 5, allow_subnormal=False)
 
 
@@ -39,7 +40,7 @@ def weights(degree: int) -> st.SearchStrategy[torch.Tensor]:
 
 @every_space
 @every_kind
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", INITIAL_WEIGHTS)
 @pytest.mark.parametrize("degree", [0, 1, 6])
 def test_filtering_is_multiplying_with_the_response_on_the_spectrum(basis, options, kind, start, degree):
     made = Filter(degree, basis, kind=kind, start=start, alpha=0 if start == "spike" else 0.3, **options).double()
@@ -74,7 +75,7 @@ def test_one_filter_a_channel_is_each_filter_on_its_own_column(basis, options, k
 
 
 @every_space
-@given(data=st.data(), degree=st.integers(0, 10), kind=st.sampled_from(list(KINDS)))
+@given(data=st.data(), degree=st.integers(0, 10), kind=st.sampled_from(list(PARAMETRISATIONS)))
 def test_every_filter_is_a_krylov_filter_and_back(basis, options, data, degree, kind):
     """Proposition 1 of the paper, with the weights for a witness."""
     theta = data.draw(weights(degree))
@@ -99,7 +100,7 @@ def test_monomials_are_read_off_the_basis_itself(basis, options):
 
 @given(theta=st.integers(0, 12).flatmap(weights))
 def test_kinds_are_what_they_say(theta):
-    made = {kind: with_theta(Filter(len(theta) - 1, kind=kind), theta).coefficients for kind in KINDS}
+    made = {kind: with_theta(Filter(len(theta) - 1, kind=kind), theta).coefficients for kind in PARAMETRISATIONS}
     assert_same_bits(made["free"].detach(), theta)
     assert_same_bits(made["positive"].detach(), theta.clamp(min=0))
     assert_same_bits(made["even"][::2].detach(), theta[::2])

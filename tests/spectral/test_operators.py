@@ -8,10 +8,9 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import to_dense_adj
 
 from adaptkry.graphs.graph import Direction, Graph
-from adaptkry.spectral.bases import SideBySide
-from adaptkry.spectral.filters import Shift
 from adaptkry.spectral.kernels import cpu as kernels
-from adaptkry.spectral.operators import Diagonal, Laplacian, Propagation
+from adaptkry.spectral.operators import Diagonal, Shift, SideBySide
+from adaptkry.spectral.propagation import Laplacian, Propagation
 from contracts import OPERATOR_CONTRACT, assert_close, assert_same_bits, random_signal
 from strategies import graphs, random_edges, random_graph, random_weights
 

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.spectral import spectrum
+from adaptkry.spectral import density
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.operators import Diagonal, Laplacian, Propagation
-from adaptkry.spectral.spectrum import angles, density_of_states, eigenvalues, extremes, grade, lambda_star
+from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.operators import Diagonal
+from adaptkry.spectral.propagation import Laplacian, Propagation
+from adaptkry.spectral.spectrum import angles, eigenvalues, extremes, grade, lambda_star
 from contracts import assert_close, random_signal
 from real import real_graph
 from strategies import graphs, random_graph
@@ -162,7 +164,7 @@ def test_moments_are_traces_of_chebyshev_polynomials():
     values = eigenvalues(P).numpy()
     centre, half = (values[-1] + values[0]) / 2, (values[-1] - values[0]) / 2 * 1.000001
     exact = np.cos(np.arange(21)[:, None] * np.arccos((values - centre) / half)).mean(1)
-    found = spectrum._moments(P, centre, half, 21, 20_000, 0, torch.float64, None)  # [21, probes]
+    found = density._moments(P, centre, half, 21, 20_000, 0, torch.float64, None)  # [21, probes]
     error = found.std(1, ddof=1) / np.sqrt(20_000)
     assert found[0] == pytest.approx(1)  # n / n for every probe
     assert (np.abs(found.mean(1) - exact) <= 4 * error + 1e-12).all()
@@ -172,7 +174,7 @@ def test_moments_are_traces_of_chebyshev_polynomials():
 def test_jacksons_kernel_is_positive_and_narrow():
     """What the error bars rest on: no negative mass, and a width of pi / M."""
     for count in (5, 64):
-        damping = spectrum._jackson(count)
+        damping = density._jackson(count)
         angle = np.linspace(-np.pi, np.pi, 4001)[:-1]
         kernel = 1 + 2 * np.cos(np.outer(angle, np.arange(1, count))) @ damping[1:]
         assert damping[0] == pytest.approx(1)

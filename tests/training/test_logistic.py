@@ -7,7 +7,7 @@ from adaptkry.graphs import splits
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import inputs_of, recipe
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 from adaptkry.spectral.signal_bases import asgc
 from adaptkry.training import fit as fitting
 

@@ -16,7 +16,7 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import inputs_of, recipe
 from adaptkry.report import learned_filter as pictures
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 from adaptkry.training import fit as fitting
 from adaptkry.training import run as runs
 

@@ -17,9 +17,9 @@ from adaptkry.graphs import load as datasets
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.methods import METHODS, PUBLISHED
 from adaptkry.spectral.bases import average, stack
-from adaptkry.spectral.filters import KINDS, STARTS
-from adaptkry.spectral.operators import Propagation
-from adaptkry.spectral.signal_bases import METHOD_BASES
+from adaptkry.spectral.filters import INITIAL_WEIGHTS, PARAMETRISATIONS
+from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.signal_bases import ALL_BASES
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Recipe:
     standardise: bool = False  # bring each feature column to mean 0 and deviation 1 first
     # the coefficients
     combine: Literal["sum", "concat"] = "sum"  # hops weighted and added, or side by side
-    kind: str = "free"  # see filters.KINDS
-    start: str = "uniform"  # see filters.STARTS
+    kind: str = "free"  # see filters.PARAMETRISATIONS
+    start: str = "uniform"  # see filters.INITIAL_WEIGHTS
     alpha: float = 0.1  # what the start needs
     per_channel: bool = False
     damping: float = 0.0  # above 0: polynomial coefficient decomposition with this alpha
@@ -77,9 +77,9 @@ class Recipe:
     def __post_init__(self):
         object.__setattr__(self, "taus", checks.taus(self.taus))
         checks.count(self.degree, "degree")
-        pick(METHOD_BASES, self.basis, "basis")
-        pick(KINDS, self.kind, "kind of filter")
-        pick(STARTS, self.start, "start")
+        pick(ALL_BASES, self.basis, "basis")
+        pick(PARAMETRISATIONS, self.kind, "kind of filter")
+        pick(INITIAL_WEIGHTS, self.start, "start")
         for name, allowed in CHOICES.items():
             pick(dict.fromkeys(allowed), getattr(self, name), name.replace("combine", "combination"))
         for direction in self.directions:
@@ -213,8 +213,8 @@ def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu", sc
 
 def terms_of(P: Propagation, x: Tensor, made: Recipe) -> Tensor:
     """The basis of x, or its last term alone: [T, n, d]."""
-    make, options = METHOD_BASES[made.basis], dict(made.basis_options)
-    basis = average(make, P, x, made.degree, **options) if P.is_many else make(P, x, made.degree, **options)
+    make, options = ALL_BASES[made.basis], dict(made.basis_options)
+    basis = average(make, P, x, made.degree, **options) if P.is_batched else make(P, x, made.degree, **options)
     if made.terms == "all":
         return stack(basis).transpose(0, 1)
     last = x

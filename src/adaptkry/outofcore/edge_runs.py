@@ -15,7 +15,7 @@ from torch import Tensor
 from adaptkry.outofcore.folders import GraphFolder
 from adaptkry.outofcore.npy_files import PIECE
 from adaptkry.spectral.kernels import cpu as kernels
-from adaptkry.spectral.operators import factors, finish, scalings
+from adaptkry.spectral.propagation import factors, finish, scalings
 
 SOME = 2**20  # nodes or entries looked at together when sums are made
 

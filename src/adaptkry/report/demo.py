@@ -15,8 +15,10 @@ from adaptkry.report import html as reports
 from adaptkry.report import learned_filter as pictures
 from adaptkry.report.run_report import facts
 from adaptkry.spectral import spectrum, theory
-from adaptkry.spectral.bases import krylov, orthonormal
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.bases import krylov
+from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.lanczos import orthonormal
+from adaptkry.spectral.propagation import Propagation
 from adaptkry.training import fit as fitting
 
 TAUS = (0.5, 0.8, 1.0, 1.5)
@@ -57,7 +59,7 @@ def tour(nodes: int, phi: float, seed: int) -> dict:
         "graph": repr(graph),
         "homophily": homophily(graph),
         "taus": reshaping(graph),
-        "density": asdict(spectrum.density_of_states(Propagation(graph), bins=31)),
+        "density": asdict(density_of_states(Propagation(graph), bins=31)),
         "theory": [asdict(check) for check in theory.check_all(graph)],
     }
 

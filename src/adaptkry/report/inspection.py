@@ -9,7 +9,8 @@ import torch
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import MEASURES
 from adaptkry.spectral import spectrum, theory
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.propagation import Propagation
 
 
 def look(graph: Graph) -> dict:
@@ -39,7 +40,7 @@ def look(graph: Graph) -> dict:
     measures = measured(graph)
     facts |= {f"homophily, {name}": f"{value:.3f}" for name, value in measures.items()}
     facts["taus to try"] = suggestion(measures.get("adjusted"))
-    density = asdict(spectrum.density_of_states(P, moments=200, probes=16))
+    density = asdict(density_of_states(P, moments=200, probes=16))
     return {"graph": f"{graph.info.name}: {graph}", "facts": facts, "density": density, "warnings": warnings(graph)}
 
 

@@ -11,9 +11,11 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import features_of, propagation
 from adaptkry.models.stages import coefficients
 from adaptkry.report import charts as plots
-from adaptkry.spectral import spectrum
-from adaptkry.spectral.bases import BASES, recurrence, replay, stack
-from adaptkry.spectral.operators import Diagonal, Propagation
+from adaptkry.spectral.bases import BASES, stack
+from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.lanczos import recurrence, replay
+from adaptkry.spectral.operators import Diagonal
+from adaptkry.spectral.propagation import Propagation
 from adaptkry.training.run import Run
 
 # These bases are other polynomials for every signal or every channel: no one curve stands for them.
@@ -51,7 +53,7 @@ def picture(run: Run, graph: Graph | None, folder: Path | str, split: Splits) ->
     """Draw what the run learned into the run folder; without the graph there is no density of states."""
     low, high, density = -1.0, 1.0, None
     if graph is not None:
-        density = spectrum.density_of_states(Propagation(graph, run.recipes[0].taus[0]), moments=200, probes=16)
+        density = density_of_states(Propagation(graph, run.recipes[0].taus[0]), moments=200, probes=16)
         low, high = float(density.edges[0]), float(density.edges[-1])
     grid = torch.linspace(low, high, 201)
     responses = learned_response(run, graph, grid)

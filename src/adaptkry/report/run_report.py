@@ -13,7 +13,8 @@ from adaptkry.models.recipe import Recipe, features_of
 from adaptkry.report import learned_filter as pictures
 from adaptkry.spectral import spectrum
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.propagation import Propagation
 from adaptkry.training.run import Run
 
 TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))  # where the tau explorer has densities
@@ -88,7 +89,7 @@ def explorer(graph: Graph, taus: Sequence[float]) -> list[dict]:
     """For every tau where the eigenvalues of P_tau are: quantiles, and a histogram."""
     found = []
     for tau in taus:
-        density = spectrum.density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
+        density = density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
         mass = np.clip(np.asarray(density.mass), 0, None)
         edges = np.asarray(density.edges)
         below = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])

@@ -11,59 +11,17 @@ orthonormal basis, whose sums over nodes torch orders by the width of the panel:
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from adaptkry.common import checks
+from adaptkry.spectral.basis_function import Basis, Terms, basis, dense
 from adaptkry.spectral.kernels import cpu as kernels
-
-Terms = Iterator[Tensor]
-
-
-class Basis(Iterator[Tensor]):
-    """The K + 1 terms of a basis, made one product at a time as you iterate; `stack` makes them all."""
-
-    def __init__(self, terms: Callable[..., Terms], P, x, degree: int):
-        self.terms, self.P, self.x, self.degree = terms, P, x, checks.count(degree, "degree")
-        if not sp.issparse(x) and (not isinstance(x, Tensor) or not x.is_floating_point()):
-            came = getattr(x, "dtype", type(x).__name__)
-            raise TypeError(
-                f"a basis wants a float tensor or a SciPy matrix, but {came} came. Use torch.as_tensor(x).float()."
-            )
-        self._running: Terms | None = None
-
-    def __next__(self) -> Tensor:
-        if self._running is None:
-            self._running = self.terms(self.P, dense(self.x), self.degree)
-        return next(self._running)
-
-    def columns(self, start: int, stop: int) -> Terms:
-        """The same basis of columns start..stop-1 alone, as a fresh iterator."""
-        return self.terms(self.P, dense(self.x[:, start:stop]), self.degree)
-
-    def __repr__(self) -> str:
-        name = getattr(self.terms, "func", self.terms).__name__
-        return f"Basis({name}, degree={self.degree}, x={list(self.x.shape)}, P={self.P!r})"
-
-
-def dense(x) -> Tensor:
-    """A contiguous tensor; SciPy sparse signals are filled in here, a panel at a time."""
-    return torch.from_numpy(np.ascontiguousarray(x.toarray())) if sp.issparse(x) else x.contiguous()
-
-
-def basis(terms: Callable[..., Terms]) -> Callable[..., Basis]:
-    """Turn a generator `terms(P, x, degree, **options)` into a maker of `Basis`."""
-
-    @wraps(terms)
-    def make(P, x, degree: int, **options) -> Basis:
-        return Basis(partial(terms, **options) if options else terms, P, x, degree)
-
-    return make
+from adaptkry.spectral.lanczos import noise, orthonormal
+from adaptkry.spectral.operators import SideBySide
 
 
 def three_term(P, x: Tensor, degree: int, step: Callable[[int], tuple[float, float, float]]) -> Terms:
@@ -160,135 +118,6 @@ def chebyshev_nodes(degree: int) -> tuple[np.ndarray, np.ndarray]:
     return np.cos(angle), np.cos(np.arange(degree + 1)[:, None] * angle)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One Lanczos step: the unit vector, and a, b of P q_k = b_k q_{k+1} + a_k q_k + b_{k-1} q_{k-1}."""
-
-    term: Tensor  # [n, d]
-    alpha: Tensor  # [1, d] of the vector before; 0 at the first step
-    beta: Tensor  # [1, d] the norm the vector had; ||x|| at the first step
-
-
-def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iterator[Step]:
-    """Orthonormalise x, Px, P^2 x, ... column by column with the three-term recurrence.
-
-    A column whose grade is reached (the new direction is rounding noise) goes on as exact zeros; when every
-    column has got there the iterator ends. `reorthogonalise` removes twice what rounding brought back of all
-    earlier vectors; the plain recurrence loses orthogonality as soon as an eigenvector converges.
-    P must be symmetric: the recurrence rests on it.
-    """
-    if not getattr(P, "is_symmetric", True):
-        raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not. Use direction='both'.")
-    # What is left is held against the size of P seen so far, at least 1 (that of P_tau): an eigenvector of 0 has none.
-    tiny, scale = noise(x.dtype), torch.ones_like(x[..., :1, :])
-    size = x.norm(dim=-2, keepdim=True)
-    alive, beta = size > 0, size
-    older, newer = torch.zeros_like(x), unit(x, size, alive)
-    kept = [newer]
-    yield Step(newer, torch.zeros_like(size), size)
-    for k in range(degree):
-        if not alive.any():
-            return
-        product = P @ newer
-        size = product.norm(dim=-2, keepdim=True)
-        alpha = (newer * product).sum(-2, keepdim=True)
-        product = product - alpha * newer
-        if k:
-            product = product - beta * older
-        for vector in kept * 2 if reorthogonalise else []:
-            product = product - (vector * product).sum(-2, keepdim=True) * vector
-        beta = product.norm(dim=-2, keepdim=True)
-        scale = torch.maximum(scale, size)
-        alive = alive & (beta > tiny * scale) & (k + 1 < x.shape[-2])
-        beta = beta * alive
-        older, newer = newer, unit(product, beta, alive)
-        kept = [*kept, newer] if reorthogonalise else kept
-        yield Step(newer, alpha, beta)
-
-
-def noise(dtype: torch.dtype) -> float:
-    """What is left at the grade: rounding enlarged by every division on the way, measured up to 1e-10 in float64."""
-    return torch.finfo(dtype).eps ** 0.75
-
-
-def unit(x: Tensor, size: Tensor, alive: Tensor) -> Tensor:
-    """Columns of x over their size; columns that are not alive become zero."""
-    return x * torch.where(alive, 1 / torch.where(alive, size, 1), 0)
-
-
-@basis
-def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False, keep_norm: bool = False) -> Terms:
-    """Orthonormal basis of the Krylov space of each column (OrthKry); stops cleanly at the grade.
-
-    With `keep_norm` every term is as long as x, column by column, so that rare features stay small.
-
-    The grade is seen where what is left is rounding noise. For a grade near n, far above the hops anyone uses, noise
-    can pass for a direction, with or without re-orthogonalisation; `spectrum.grade` counts exactly.
-    """
-    length: Tensor | float = 1.0
-    for k, step in enumerate(lanczos(P, x, degree, reorthogonalise=reorthogonalise)):
-        length = step.beta if keep_norm and k == 0 else length
-        if step.term.any():
-            yield step.term * length if keep_norm else step.term
-
-
-@dataclass(frozen=True)
-class Recurrence:
-    """The coefficients of an orthonormal basis: with them it can be replayed on any other operator."""
-
-    norm: Tensor  # [1, d] ||x||
-    alpha: Tensor  # [K, 1, d]
-    beta: Tensor  # [K, 1, d]; 0 from the grade on
-
-    @property
-    def grade(self) -> Tensor:
-        """Number of terms each column has, at most K + 1: [d]."""
-        return ((self.norm > 0).long() + (self.beta > 0).sum(0))[0]
-
-
-def recurrence(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Recurrence:
-    """Run `orthonormal` for its coefficients alone."""
-    steps = list(lanczos(P, dense(x), checks.count(degree, "degree"), reorthogonalise=reorthogonalise))
-    blank = torch.zeros_like(steps[0].beta)
-    rest = steps[1:] + [Step(blank, blank, blank)] * (degree + 1 - len(steps))
-    alpha, beta = ([getattr(step, name) for step in rest] for name in ("alpha", "beta"))
-    empty = blank.new_zeros(0, *blank.shape)
-    return Recurrence(steps[0].beta, torch.stack(alpha) if rest else empty, torch.stack(beta) if rest else empty)
-
-
-@basis
-def replay(P, x: Tensor, degree: int, *, recurrence: Recurrence) -> Terms:
-    """The polynomials of an orthonormal basis applied to another operator or signal."""
-    older, newer = torch.zeros_like(x), unit(x, recurrence.norm, recurrence.norm > 0)
-    yield newer
-    for k in range(degree):
-        product = P @ newer - recurrence.alpha[k] * newer
-        if k:
-            product = product - recurrence.beta[k - 1] * older
-        older, newer = newer, unit(product, recurrence.beta[k], recurrence.beta[k] > 0)
-        yield newer
-
-
-class SideBySide:
-    """r operators as one on signals [r, n, d] (or [n, d], taken r times): slice i goes through operator i."""
-
-    def __init__(self, operators: Sequence):
-        if not operators:
-            raise ValueError("an average needs at least one operator, but an empty list came.")
-        self.operators = list(operators)
-        self.shape = operators[0].shape
-        self.is_symmetric = all(getattr(P, "is_symmetric", True) for P in operators)
-        self.panel = min(getattr(P, "panel", 2**31) for P in operators)
-
-    def __matmul__(self, x: Tensor) -> Tensor:
-        slices = x.expand(len(self.operators), *x.shape[-2:])
-        return torch.stack([P @ part for P, part in zip(self.operators, slices, strict=True)])
-
-    def to_dense(self) -> Tensor:
-        """The matrices one behind the other: [r, n, n]."""
-        return torch.stack([P.to_dense() for P in self.operators])
-
-
 def average(basis: Callable[..., Basis], operators, x, degree: int, **options) -> Basis:
     """Term by term the mean over several operators: the paper's many-tau extension (equation 8, divided by r).
 
@@ -348,7 +177,7 @@ def on_gpu(terms: Basis, out: Tensor) -> bool:
     options = getattr(terms.terms, "keywords", {})
     hops = out.transpose(0, 1)
     fits = out.is_cuda and out.dtype == torch.float32 and hops.is_contiguous() and terms.degree < len(out)
-    one = getattr(terms.P, "is_symmetric", False) and not getattr(terms.P, "is_many", False)
+    one = getattr(terms.P, "is_symmetric", False) and not getattr(terms.P, "is_batched", False)
     is_orthonormal = getattr(terms.terms, "func", terms.terms) is inspect.unwrap(orthonormal)
     if not is_orthonormal or options.get("reorthogonalise"):
         return False

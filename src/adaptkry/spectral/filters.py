@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from adaptkry.common import checks
 from adaptkry.common.lookup import pick
-from adaptkry.spectral.bases import BASES, Basis, chebyshev_nodes, stack
-from adaptkry.spectral.operators import Diagonal
+from adaptkry.spectral.bases import BASES, chebyshev_nodes, stack
+from adaptkry.spectral.basis_function import Basis
+from adaptkry.spectral.operators import Diagonal, Shift
 
 
 def free(theta: Tensor) -> Tensor:
@@ -54,7 +55,7 @@ def interpolation(degree: int, dtype: torch.dtype, device: torch.device) -> Tens
     return (T.T * halves / (degree + 1)).to(device, dtype)
 
 
-KINDS: dict[str, Callable[[Tensor], Tensor]] = {
+PARAMETRISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "free": free,
     "positive": positive,
     "even": even,
@@ -117,7 +118,7 @@ def gnn_hf(degree: int, alpha: float) -> Tensor:
     return iterated(degree, alpha, (1.9 / scale, -0.9 / scale), (1 + 0.9 * alpha - alpha) / scale)
 
 
-STARTS: dict[str, Callable[[int, float], Tensor]] = {
+INITIAL_WEIGHTS: dict[str, Callable[[int, float], Tensor]] = {
     "uniform": uniform,
     "ppr": ppr,
     "decay": decay,
@@ -166,8 +167,8 @@ class Filter(nn.Module):
         self.kind, self.options = kind, options
         if channels is not None and checks.count(channels, "channels") == 0:
             raise ValueError("channels must be 1 or more, or None for one filter for all columns, but 0 came.")
-        self.shape_weights = pick(KINDS, kind, "kind of filter")
-        weights = pick(STARTS, start, "start")(degree, alpha)
+        self.shape_weights = pick(PARAMETRISATIONS, kind, "kind of filter")
+        weights = pick(INITIAL_WEIGHTS, start, "start")(degree, alpha)
         self.theta = nn.Parameter(weights if channels is None else weights.repeat(channels, 1))  # [K+1] or [d, K+1]
 
     @property
@@ -221,21 +222,6 @@ def _needs_fixed_polynomials(basis) -> None:
             "the orthonormal basis has other polynomials for every signal, so it has no response of its own. "
             "Use Filter(degree, replay, recurrence=recurrence(P, x, degree))."
         )
-
-
-class Shift:
-    """Multiplication by lambda on polynomials written as coefficients of 1, lambda, lambda^2, ..."""
-
-    def __init__(self, size: int):
-        self.shape = (size, size)
-        self.is_symmetric = False  # so that the orthonormal basis refuses it: Lanczos would yield nonsense
-
-    def __matmul__(self, x: Tensor) -> Tensor:
-        return torch.cat([torch.zeros_like(x[:1]), x[:-1]])
-
-    def to_dense(self) -> Tensor:
-        """Ones below the diagonal."""
-        return torch.diag(torch.ones(self.shape[0] - 1, dtype=torch.float64), -1)
 
 
 def monomials(basis: Callable[..., Basis], degree: int, **options) -> Tensor:

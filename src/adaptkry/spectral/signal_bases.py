@@ -1,7 +1,7 @@
 """Bases that single methods brought: they hear their signal, or are no polynomials of growing degree.
 
 They stand apart from `bases.BASES` because what holds there (fixed polynomials, or a clean stop at the grade) does not
-hold here. `METHOD_BASES` has both.
+hold here. `ALL_BASES` has both.
 """
 
 import math
@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from adaptkry.spectral.bases import BASES, Basis, Terms, basis, krylov, replay
+from adaptkry.spectral.bases import BASES, krylov
+from adaptkry.spectral.basis_function import Basis, Terms, basis
+from adaptkry.spectral.lanczos import replay
 
 
 @basis
@@ -100,7 +102,7 @@ def asgc(
             yield torch.einsum("knd,dk->nd", hops[: order + 1], beta[:, :, 0]).to(x.dtype)
 
 
-METHOD_BASES: dict[str, Callable[..., Basis]] = BASES | {
+ALL_BASES: dict[str, Callable[..., Basis]] = BASES | {
     "optbasis": optbasis,
     "unifilter": unifilter,
     "gaussian": gaussian,

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral import spectrum
-from adaptkry.spectral.bases import BASES, krylov, orthonormal, stack
+from adaptkry.spectral.bases import BASES, krylov, stack
 from adaptkry.spectral.filters import Filter
-from adaptkry.spectral.operators import Laplacian, Propagation
+from adaptkry.spectral.lanczos import orthonormal
+from adaptkry.spectral.propagation import Laplacian, Propagation
 
 TAUS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 ROUNDING = 1e-8

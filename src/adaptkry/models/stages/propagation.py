@@ -10,9 +10,10 @@ from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages.base import ModelShape, StageContext, Weights, stage, uniform
 from adaptkry.models.stages.dense import sized
 from adaptkry.models.stages.sources import draw_hop_weights, whole_input
-from adaptkry.spectral.bases import Recurrence, bernstein_in_chebyshev
-from adaptkry.spectral.filters import KINDS
-from adaptkry.spectral.signal_bases import METHOD_BASES
+from adaptkry.spectral.bases import bernstein_in_chebyshev
+from adaptkry.spectral.filters import PARAMETRISATIONS
+from adaptkry.spectral.lanczos import Recurrence
+from adaptkry.spectral.signal_bases import ALL_BASES
 
 
 def by_columns(z: Tensor) -> Tensor:
@@ -35,7 +36,7 @@ def hop(z: Tensor, here: StageContext, word: str) -> Tensor:
 def hops(z: Tensor, here: StageContext, word: str) -> Tensor:
     """All terms of the basis of z side by side."""
     made = here.layout.made
-    terms = METHOD_BASES[made.basis](here.operator, by_columns(z), made.degree, **dict(made.basis_options))
+    terms = ALL_BASES[made.basis](here.operator, by_columns(z), made.degree, **dict(made.basis_options))
     return torch.cat([by_members(term, len(z)) for term in terms], 2)
 
 
@@ -61,7 +62,7 @@ def polynomial_filter(z: Tensor, here: StageContext, word: str) -> Tensor:
 
 def coefficients(made: Recipe, weights: Weights) -> Tensor:
     """The weights over the terms that are really made, [b, K + 1] or [b, h, K + 1]."""
-    w = KINDS[made.kind](weights["filter"])
+    w = PARAMETRISATIONS[made.kind](weights["filter"])
     if made.damping:  # polynomial coefficient decomposition: hop k is damped by k factors that are learned
         w = w * damped(made.damping * torch.tanh(weights["basis_eta"]))[:, None]
     if made.basis == "bernstein":  # K + 1 sums of K + 1 terms become one small product with the weights
@@ -92,7 +93,7 @@ def filter_terms(z: Tensor, here: StageContext):
         scale = scale.clamp(min=0.01)
         options["recurrence"] = Recurrence(scale[0], shift, scale[1:])
     name = "chebyshev" if made.basis == "bernstein" else made.basis  # see `coefficients`
-    return METHOD_BASES[name](here.operator, columns, made.degree, **options)
+    return ALL_BASES[name](here.operator, columns, made.degree, **options)
 
 
 STACKS = 3  # of ARMA, as in PyG's example

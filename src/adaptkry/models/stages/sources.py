@@ -6,7 +6,7 @@ from torch import Tensor
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages.base import ModelShape, StageContext, Weights, stage
 from adaptkry.models.weighted_sum import weighted_sum
-from adaptkry.spectral.filters import KINDS, STARTS
+from adaptkry.spectral.filters import INITIAL_WEIGHTS, PARAMETRISATIONS
 
 
 @stage("input")
@@ -32,7 +32,7 @@ def draw_hop_weights(layout: ModelShape, width: int, word: str, own: Recipe, die
     """Where the weights over the basis start: shared by all channels, or one set a channel."""
     if layout.made.combine != "sum":
         return {}
-    start = STARTS[own.start](layout.made.degree, own.alpha) if layout.made.terms == "all" else torch.ones(1)
+    start = INITIAL_WEIGHTS[own.start](layout.made.degree, own.alpha) if layout.made.terms == "all" else torch.ones(1)
     if "combine" in layout.made.stages and own.tied:  # a set for each direction
         start = start.repeat(len(layout.made.directions))
     elif "combine" in layout.made.stages:  # and for each tau
@@ -50,7 +50,7 @@ def combine(z: Tensor, here: StageContext, word: str) -> Tensor:
     """The precomputed hops at each member's rows, weighted and added, or side by side."""
     if here.layout.made.combine == "concat":
         return here.terms[:, here.rows].permute(1, 2, 0, 3).flatten(2)
-    w = KINDS[here.layout.made.kind](here.weights["filter"])
+    w = PARAMETRISATIONS[here.layout.made.kind](here.weights["filter"])
     if "mix" in here.statistics:  # members of several sets of taus: each weighs the taus in its own way
         w = (here.statistics["mix"][:, :, None] * w[:, None]).flatten(1)
     return weighted_sum(w, here.terms, here.rows, here.chance)

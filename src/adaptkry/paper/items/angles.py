@@ -8,7 +8,7 @@ from adaptkry.paper.tables import grid, published, reasons
 from adaptkry.report import elements as experiments
 from adaptkry.spectral import spectrum
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.operators import Propagation
+from adaptkry.spectral.propagation import Propagation
 
 HOPS = [str(k) for k in range(1, 11)]
 
