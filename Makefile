@@ -23,7 +23,7 @@ test-slow: $(READY)
 	$(BIN)/python -m pytest -m "slow or distributed"
 
 test-browser: $(READY)
-	$(BIN)/python -m pytest -rs -m browser tests/report/test_report.py
+	$(BIN)/python -m pytest -rs -m browser tests/report
 
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -rs -m gpu

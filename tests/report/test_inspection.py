@@ -11,18 +11,18 @@ from adaptkry.report import inspection
 
 
 def by_hand(graph: Graph) -> int:
-    """Twins counted one node after the other."""
-    seen, twins = set(), 0
+    """Duplicates counted one node after the other."""
+    seen, duplicates = set(), 0
     for node in range(graph.nodes):
         neighbours = tuple(graph.indices[graph.indptr[node] : graph.indptr[node + 1]].tolist())
         mark = neighbours, None if graph.features is None else tuple(graph.x[node].tolist())
-        twins += bool(neighbours) and mark in seen
+        duplicates += bool(neighbours) and mark in seen
         seen.add(mark)
-    return twins
+    return duplicates
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["none", "dense", "sparse"]))
-def test_twins_are_those_counted_one_by_one(seed, directed, kind):
+def test_duplicates_are_those_counted_one_by_one(seed, directed, kind):
     random = np.random.default_rng(seed)
     edges = random.integers(0, random.integers(2, 9), (2, random.integers(0, 20)))
     x = random.integers(0, 2, (12, 2)) * random.choice([-1.0, 1.0], (12, 2))  # zeros of both signs
@@ -31,21 +31,21 @@ def test_twins_are_those_counted_one_by_one(seed, directed, kind):
     assert inspection.duplicate_nodes(graph) == by_hand(graph)
 
 
-def test_leaves_of_a_star_are_twins_only_with_the_same_features():
+def test_leaves_of_a_star_are_duplicates_only_with_the_same_features():
     star = [[0, 0, 0, 0], [1, 2, 3, 4]]
     assert inspection.duplicate_nodes(Graph(star)) == 3
     assert inspection.duplicate_nodes(Graph(star, torch.tensor([[9.0], [1], [1], [2], [2]]))) == 2
     assert inspection.duplicate_nodes(Graph(star, torch.arange(5.0)[:, None])) == 0
 
 
-def test_nodes_without_edges_are_nobodys_twins():
+def test_isolated_nodes_are_no_duplicates():
     assert inspection.duplicate_nodes(Graph(np.empty((2, 0), int), torch.ones(3, 1))) == 0
 
 
 @pytest.mark.parametrize("labels", [None, [0, 1] * 10])
-def test_a_look_has_facts_density_and_warnings(labels):
-    found = inspection.look(Graph(np.stack([np.arange(19), np.arange(1, 20)]), torch.ones(20, 2), labels))
+def test_an_inspection_has_facts_density_and_warnings(labels):
+    found = inspection.inspect_graph(Graph(np.stack([np.arange(19), np.arange(1, 20)]), torch.ones(20, 2), labels))
     assert found["facts"]["nodes"] == 20
     assert ("homophily, edge" in found["facts"]) == (labels is not None)
     assert np.isclose(found["density"]["mass"].sum(), 1, atol=0.05)
-    assert any("fewer than 10" in text for text in inspection.look(csbm(nodes=12))["warnings"])
+    assert any("fewer than 10" in text for text in inspection.inspect_graph(csbm(nodes=12))["warnings"])

@@ -21,9 +21,8 @@ from adaptkry.models.recipe import inputs_of, recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.outofcore import BasisFolder, propagate
 from adaptkry.outofcore.basis_reader import Reader
-from adaptkry.report import html as reports
-from adaptkry.report import learned_filter as pictures
-from adaptkry.report import run_report as facts
+from adaptkry.report.html import read_facts
+from adaptkry.report.run_report import write_pages
 from adaptkry.training import folder_fit as from_disk
 from adaptkry.training import folder_recipe as matching
 from adaptkry.training import predict as predictions
@@ -262,12 +261,14 @@ def test_the_run_folder_is_complete_without_a_graph(folder, tmp_path):
     back = runs.load_run(tmp_path)
     assert back.about["basis"] == str(folder.path)
     assert not (tmp_path / "checkpoint.safetensors").exists()
-    assert pictures.picture(back, None, tmp_path, split).stat().st_size > 10_000
-    found = facts.facts(run, None, split)
-    assert found["explorer"] is found["homophily"] is found["angles"] is None
-    assert len(found["filter"]["responses"]) == 2
-    reports.write_facts(tmp_path, found)
-    assert reports.write([tmp_path], tmp_path / "report.html").stat().st_size > 10_000
+    files = write_pages(back, None, tmp_path, split)
+    assert all(Path(files[name]).stat().st_size > 10_000 for name in ("picture", "report"))
+    found = read_facts(tmp_path)
+    assert found["explorer"] is None
+    assert "Homophily" not in [table["title"] for table in found["tables"]]
+    assert "Angle between consecutive hops" not in [chart["title"] for chart in found["charts"]]
+    assert found["charts"][0]["series"]
+    assert found["overview"]["trainings"] == len(run.chosen) == 2
 
 
 @pytest.mark.usefixtures("small")

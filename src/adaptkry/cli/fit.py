@@ -25,6 +25,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import recipe
 from adaptkry.outofcore import BasisFolder
 from adaptkry.outofcore.folders import is_kind
+from adaptkry.report.run_report import write_pages
 from adaptkry.training import fit as fitting
 from adaptkry.training import folder_fit as from_disk
 from adaptkry.training import folder_recipe as matching
@@ -154,7 +155,7 @@ def fit(
         why = next((row["failed"] for row in run.rows if row["failed"]), "nothing could be tested")
         typer.echo(f"all {len(run.rows)} trainings failed: {why}. Look at the features and rates; {folder}", err=True)
         raise typer.Exit(1)
-    written = screens.write_pages(run, loaded, folder, chosen)
+    written = write_pages(run, loaded, folder, chosen)
     if as_json:
         typer.echo(json.dumps({**written, "rows": run.rows}))
     else:

@@ -20,7 +20,7 @@ from adaptkry.graphs import load as datasets
 from adaptkry.paper import documents
 from adaptkry.paper import reproduce as reproduction
 from adaptkry.report import demo, inspection
-from adaptkry.report import html as reports
+from adaptkry.report.html import write_figures, write_page
 from adaptkry.training import fit as fitting
 
 app = typer.Typer()
@@ -33,8 +33,8 @@ def contest(
 ) -> None:
     """Train where neighbours agree and where they differ, against an MLP and a fixed low-pass filter."""
     keep_freed()
-    with timing.progress("training", 2 * len(demo.CONTENDERS), quiet=as_json) as tick:
-        rows = demo.contest(out, tick)
+    with timing.progress("training", 2 * len(demo.DEMO_METHODS), quiet=as_json) as tick:
+        rows = demo.train_demo(out, tick)
     if as_json:
         typer.echo(json.dumps(rows))
     else:
@@ -78,8 +78,8 @@ def report(
 ) -> None:
     """Write one HTML page about runs and experiments: it works from disk, without a server or the network."""
     place = run[0] if len(run) == 1 else run[0].parent  # a run's own page stays its own
-    page = reports.write(run, out or (run[0].with_suffix(".html") if run[0].is_file() else place / "report.html"))
-    drawn = reports.figures(run, figures) if figures else []
+    page = write_page(run, out or (run[0].with_suffix(".html") if run[0].is_file() else place / "report.html"))
+    drawn = write_figures(run, figures) if figures else []
     if as_json:
         typer.echo(json.dumps({"report": str(page), "figures": [str(path) for path in drawn]}))
     else:
@@ -153,7 +153,7 @@ def pick_item(name: str) -> str:
 @app.command(epilog="Examples:  adaptkry inspect csbm  |  adaptkry inspect squirrel --json")
 def inspect(graph: GraphName, directed: Directed = None, data_root: DataRoot = None, as_json: Json = False) -> None:
     """Size, components, homophily, spectrum, lambda*, mixing bound and warnings of a graph."""
-    found = inspection.look(load(graph, data_root, directed))
+    found = inspection.inspect_graph(load(graph, data_root, directed))
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:

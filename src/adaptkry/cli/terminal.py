@@ -1,7 +1,6 @@
 """What the commands show: tables and bars for a terminal, warnings, and the pages that they name."""
 
 import math
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -10,13 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.splits import Splits
 from adaptkry.report import demo
-from adaptkry.report import elements as experiments
-from adaptkry.report import html as reports
-from adaptkry.report import learned_filter as pictures
-from adaptkry.report import run_report as facts
+from adaptkry.report.comparison_report import comparison_cells
+from adaptkry.report.elements import cell_text
 from adaptkry.selection import trial as trials
 from adaptkry.training.run import Run
 
@@ -40,7 +36,7 @@ def print_contest(rows: list[dict]) -> None:
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     for graph in graphs:
         table.add_column(graph, justify="right")
-    for method, what in demo.CONTENDERS.items():
+    for method, what in demo.DEMO_METHODS.items():
         own = [row for row in rows if row["method"] == method]
         table.add_row(method, what, *(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row in own))
     screen.print(table)
@@ -96,8 +92,8 @@ def print_comparison(entries: list[dict], metric: str) -> None:
     for heading in ("method", *measured):
         table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
     for one in entries:
-        cells = experiments.comparison_cells(one)
-        table.add_row(*(experiments.shown(cells[heading]) for heading in ("method", *measured)))
+        cells = comparison_cells(one)
+        table.add_row(*(cell_text(cells[heading]) for heading in ("method", *measured)))
     screen.print(table)
     typer.echo("to the best: mean difference split by split, with its 95 % interval")
     if "tried" in measured:
@@ -150,14 +146,3 @@ def warn(split: Splits, standardised: bool | None) -> None:
         typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
     for text in split.warnings:
         typer.echo(f"warning: {text}", err=True)
-
-
-def write_pages(run: Run, graph: Graph | None, folder: Path, split: Splits) -> dict[str, str]:
-    """Picture and report of a run; where they are."""
-    picture = pictures.picture(run, graph, folder, split)
-    reports.write_facts(folder, facts.facts(run, graph, split))
-    return {
-        "folder": str(folder),
-        "picture": str(picture),
-        "report": str(reports.write([folder], folder / "report.html")),
-    }

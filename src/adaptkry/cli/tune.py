@@ -28,8 +28,9 @@ from adaptkry.common.memory import keep_freed
 from adaptkry.graphs import splits
 from adaptkry.models import recipe_text as settings
 from adaptkry.models.methods import METHODS
-from adaptkry.report import elements as experiments
-from adaptkry.report import html as reports
+from adaptkry.report.comparison_report import comparison_report
+from adaptkry.report.html import write_facts, write_page
+from adaptkry.report.run_report import write_pages
 from adaptkry.selection import compare as comparison
 from adaptkry.selection import trial as trials
 from adaptkry.selection import tune as search
@@ -81,7 +82,7 @@ def tune(
             loaded, method, chosen, trials=number, together=together, seed=seed, device=device, out=folder,
             resume=resume, done=lambda _: tick(), **fixed,
         )  # fmt: skip
-    written = screens.write_pages(run, loaded, folder, chosen) | {"settings": str(folder / search.SETTINGS)}
+    written = write_pages(run, loaded, folder, chosen) | {"settings": str(folder / search.SETTINGS)}
     if as_json:
         typer.echo(json.dumps({**written, "best": trials.best(rows), "trials": rows, "rows": run.rows}))
     else:
@@ -146,9 +147,9 @@ def compare(
         entries = comparison.compare(loaded, names, chosen, changes, device=device, kept=kept, done=keep)
     written = comparison.save(entries, chosen, folder, key)
     made = results.provenance(fitting.choose_device(device))
-    seen = experiments.of_comparison(entries, chosen.warnings, loaded.info.name, loaded.info.metric, made)
-    reports.write_facts(folder, seen)
-    page = reports.write([folder], folder / "report.html")
+    seen = comparison_report(entries, chosen.warnings, loaded.info.name, loaded.info.metric, made)
+    write_facts(folder, seen)
+    page = write_page([folder], folder / "report.html")
     if as_json:
         told = {"folder": str(folder), "report": str(page), "warnings": chosen.warnings, "methods": entries}
         typer.echo(json.dumps(told))

@@ -59,7 +59,7 @@ def section(name: str, results: Path, quick: bool) -> Section:
     notes = [*shown.get("notes", ()), *([f"warning: {len(bad)} lines of the results were skipped."] if bad else [])]
     facts = experiments.experiment(
         item["title"], lead=item["lead"], tables=shown.get("tables", ()), charts=shown.get("charts", ()), notes=notes,
-        made=origin(used),
+        provenance=origin(used),
     )  # fmt: skip
     return Section(name, facts, used, tuple(bad))
 
@@ -85,7 +85,7 @@ def markdown(one: Section, pictures: str = "reproduction") -> str:
 def markdown_table(table: dict) -> str:
     """A table as GitHub reads it."""
     lines = [[*table["columns"]], ["---"] * len(table["columns"])]
-    lines += [[experiments.shown(cell).replace("|", "\\|") for cell in row] for row in table["rows"]]
+    lines += [[experiments.cell_text(cell).replace("|", "\\|") for cell in row] for row in table["rows"]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -96,7 +96,7 @@ def latex(one: Section) -> str:
     """The item's tables for a paper that loads booktabs."""
     parts = [f"% {one.facts['title']}: written by `adaptkry reproduce {one.name}`"]
     for table in one.facts["tables"]:
-        body = [[escaped(experiments.shown(cell)) for cell in row] for row in table["rows"]]
+        body = [[escaped(experiments.cell_text(cell)) for cell in row] for row in table["rows"]]
         lines = [" & ".join(row) + r" \\" for row in [[escaped(name) for name in table["columns"]], *body]]
         parts += [f"\\begin{{tabular}}{{l{'r' * (len(table['columns']) - 1)}}}", r"\toprule", lines[0], r"\midrule"]
         parts += [*lines[1:], r"\bottomrule", r"\end{tabular}", ""]
@@ -153,7 +153,7 @@ def draw(one: Section, folder: Path) -> None:
         storage.write(folder / f"{one.name}.tex", latex(one))
         storage.write(folder / f"{one.name}.json", json.dumps(experiments.finite(one.facts), indent=1))
         for ending in ("svg", "png") if charts else ():
-            plots.grid_picture(folder / f"{one.name}.{ending}", charts, columns=2 if len(charts) in (2, 4) else 3)
+            plots.write_charts(folder / f"{one.name}.{ending}", charts, columns=2 if len(charts) in (2, 4) else 3)
 
 
 def methods_page(one: Section) -> str:

@@ -1,4 +1,4 @@
-"""Arrays in, picture out. Matplotlib draws the still pictures; nothing else speaks to it."""
+"""Charts of `elements` as PNG and SVG files. The only module that imports Matplotlib."""
 
 import math
 import warnings
@@ -10,101 +10,13 @@ import numpy as np
 
 from adaptkry.common.files import replacing
 
-BLUE, GREY, ORANGE = "#1f6feb", "#8b949e", "#d1701f"
-
-
-def run_picture(
-    path: Path, *, title: str, grid, responses, density, curves: dict[str, np.ndarray], confusion: np.ndarray, names
-) -> Path:
-    """What a fit learned, in one PNG: filter over density of states, learning curves, confusion matrix.
-
-    Args:
-        path: where the picture goes.
-        title: its heading.
-        grid: eigenvalues [m] at which the filter was read.
-        responses: learned responses, one column a member: [m, b]; None without a learned filter.
-        density: a `Density` of the operator's spectrum, or None.
-        curves: loss and validation score, [epochs, b] each.
-        confusion: counts [c, c], true class down, predicted class across.
-        names: class names.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    apart = ConstrainedLayoutEngine(wspace=0.06, w_pad=0.08)  # so that labels of neighbours do not touch
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.4), layout=apart)
-    figure.suptitle(title)
-    draw_filter(left, grid, responses, density)
-    draw_curves(middle, curves)
-    draw_confusion(right, confusion, names)
-    with replacing(path) as file:
-        figure.savefig(file, format="png", dpi=110)
-    plt.close(figure)
-    return path
-
-
-def draw_filter(axes, grid, responses, density) -> None:
-    """The learned response of every member, and behind it where the eigenvalues are."""
-    axes.set_title("learned filter over the spectrum")
-    axes.set_xlabel("frequency 1 - λ   (0 smooth, 2 rough)")
-    shown = []
-    if density is not None:
-        behind = axes.twinx()
-        width = np.diff(density.edges)
-        bars = behind.bar(
-            1 - density.centres, density.density, width, color=GREY, alpha=0.35, label="density of states"
-        )
-        behind.set_yticks([])  # in the legend it needs no axis: only its shape matters
-        axes.set_zorder(behind.get_zorder() + 1)
-        axes.patch.set_visible(False)
-        shown.append(bars)
-    if responses is None:
-        axes.text(0.5, 0.5, "no learned filter", ha="center", transform=axes.transAxes)
-        axes.set_yticks([])
-    else:
-        axes.plot(1 - grid, responses, color=BLUE, alpha=0.3, linewidth=1)
-        shown += axes.plot(1 - grid, responses.mean(1), color=BLUE, linewidth=2.5, label="g(λ), mean of trainings")
-        axes.axhline(0, color="black", linewidth=0.5)
-        axes.set_ylabel("response g(λ)", color=BLUE)
-    axes.legend(handles=shown, loc="best")
-
-
-def draw_curves(axes, curves: dict[str, np.ndarray]) -> None:
-    """Validation score and training loss of every member by epoch."""
-    axes.set_title("learning curves")
-    axes.set_xlabel("epoch")
-    axes.plot(100 * curves["validation"], color=BLUE, alpha=0.4, linewidth=1)
-    axes.set_ylabel("validation score (%)", color=BLUE)
-    other = axes.twinx()
-    other.plot(curves["loss"], color=ORANGE, alpha=0.4, linewidth=1)
-    other.set_ylabel("training loss", color=ORANGE)
-
-
-def draw_confusion(axes, confusion: np.ndarray, names) -> None:
-    """Share of each true class that was called what; counts written in."""
-    axes.set_title("confusion on test nodes")
-    share = confusion / np.maximum(confusion.sum(1, keepdims=True), 1)
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    axes.set_xlabel("predicted class")
-    axes.set_ylabel("true class")
-    if len(names) <= 15:
-        short = [str(name)[:12] for name in names]
-        turned = {"rotation": 45, "ha": "right"} if max(map(len, short)) > 3 else {}
-        axes.set_xticks(range(len(names)), short, **turned)
-        axes.set_yticks(range(len(names)), short)
-        for (i, j), value in np.ndenumerate(confusion):
-            dark = "white" if share[i, j] > 0.5 else "black"
-            axes.text(j, i, f"{value:.0f}", ha="center", va="center", color=dark, fontsize=8)
-
-
-# Okabe and Ito's colours, told apart by eyes of all kinds; the lighter ones darkened to be readable on white.
+GREY = "#8b949e"
+# Okabe and Ito's colours, which colour-blind readers can tell apart; the lighter ones darkened to be readable on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5568c", "#3a9bd6", "#b07d00", "#57606a")
 MARKERS = "os^Dv<>"
-CENTIMETRE = 1 / 2.54  # in inches, which matplotlib counts in
-PRINTED = {
+CENTIMETRE = 1 / 2.54  # in inches, Matplotlib's unit
+MANY_CLASSES = 15  # a matrix of more classes has no names and counts: they would overlap
+STYLE = {
     "font.size": 8,
     "axes.titlesize": 8.5,
     "axes.spines.top": False,
@@ -114,97 +26,146 @@ PRINTED = {
     "grid.color": "#d0d7de",
     "lines.linewidth": 1.4,
     "lines.markersize": 3.5,
-    "text.parse_math": False,  # a dollar in a user's name is a dollar
-    "svg.hashsalt": "adaptkry",  # names inside an SVG are drawn from it, so that the same data give the same bytes
+    "text.parse_math": False,  # a dollar sign in a user's name is a dollar sign
+    "svg.hashsalt": "adaptkry",  # ids inside an SVG derive from it, so that the same data give the same bytes
 }
 
 
-def chart_picture(path: Path, chart: dict) -> Path:
-    """One chart of an experiment (see `experiments.chart`) as PNG or SVG by the path's suffix, 12 cm wide.
+def write_chart(path: Path, chart: dict) -> Path:
+    """Draw one chart as PNG or SVG, by the path's suffix, 12 cm wide.
 
-    The same data give the same bytes: no date, no version, no chance.
+    The same data give the same bytes: no date, no version, no randomness.
     """
-    return grid_picture(path, [chart], columns=1)
+    return write_charts(path, [chart], columns=1)
 
 
-def grid_picture(path: Path, charts: Sequence[dict], columns: int = 3) -> Path:
-    """Several charts in one picture under one legend; series of one name have one colour.
+def write_charts(
+    path: Path,
+    charts: Sequence[dict],
+    columns: int = 3,
+    *,
+    title: str = "",
+    panel: tuple[float, float] | None = None,
+    dpi: int = 300,
+) -> Path:
+    """Draw several charts in one file with one legend; series of the same name have the same colour.
 
     Args:
-        path: where the picture goes; ends in .png or .svg.
-        charts: what `experiments.chart` made.
-        columns: charts side by side.
+        path: where the file goes; ends in .png or .svg.
+        charts: what `elements.chart` and `elements.matrix` returned.
+        columns: number of charts side by side.
+        title: heading of the whole file.
+        panel: width and height of one chart in centimetres; None chooses by the number of columns.
+        dpi: resolution of a PNG.
     """
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in ("png", "svg"):
+    file_format = path.suffix.lower().removeprefix(".")
+    if file_format not in ("png", "svg"):
         raise ValueError(f"a picture's name must end in .png or .svg; got {path.name!r}.")
     if not charts or columns < 1:
-        raise ValueError(f"a picture needs a chart and a column; got {len(charts)} charts, {columns} columns.")
+        raise ValueError(
+            f"a picture needs at least one chart and one column; got {len(charts)} charts, {columns} columns."
+        )
     import matplotlib as mpl
-    from matplotlib.figure import Figure
 
-    columns = min(columns, len(charts))
-    rows = math.ceil(len(charts) / columns)
-    width = 12 if columns == 1 else max(12, 6 * columns)
-    height = 7.5 if columns == 1 else 4.6
-    names = list(dict.fromkeys(line["name"] for chart in charts for line in chart["series"]))
-    looks = {name: look(i) for i, name in enumerate(names)}
+    metadata = {"Date": None, "Creator": None} if file_format == "svg" else {"Software": None}
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()  # a user's matplotlibrc does not change the picture
-        mpl.rcParams.update(PRINTED)  # type: ignore[arg-type]
-        warnings.filterwarnings("ignore", message="Glyph")  # a letter the font lacks is drawn as a box
-        size = (width * CENTIMETRE, (rows * height + 0.5) * CENTIMETRE)
-        figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        handles: dict[str, Any] = {}
-        for axes, chart in zip(panels, charts, strict=False):
-            for name, handle in draw_chart(axes, chart, looks).items():
-                handles.setdefault(name, handle)
-        for axes in panels[len(charts) :]:
-            axes.set_axis_off()
-        labels = [name if not name.startswith("_") else f" {name}" for name in handles]  # "_" would hide it
-        if handles:
-            across = max(1, min(len(labels), int(width * 6 / (max(map(len, labels)) + 8))))
-            figure.legend(list(handles.values()), labels, loc="outside lower center", ncols=across, frameon=False)
-        unsaid = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+        mpl.rcParams.update(STYLE)  # type: ignore[arg-type]
+        warnings.filterwarnings("ignore", message="Glyph")  # a letter missing from the font is drawn as a box
+        figure = draw_figure(charts, min(columns, len(charts)), title, panel)
         with replacing(path) as file:
-            figure.savefig(file, format=kind, dpi=300, metadata=unsaid)
+            figure.savefig(file, format=file_format, dpi=dpi, metadata=metadata)
     return path
 
 
-def look(index: int) -> dict:
-    """Colour, marker and, from the eighth series on, another dash."""
+def draw_figure(charts: Sequence[dict], columns: int, title: str, panel: tuple[float, float] | None):
+    """The charts in a grid, under a title and over one legend."""
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(len(charts) / columns)
+    panel_width, height = panel or ((12, 7.5) if columns == 1 else (6, 4.6))
+    width = max(12, panel_width * columns)
+    names = list(dict.fromkeys(line["name"] for chart in charts for line in chart.get("series", ())))
+    styles = {name: series_style(i) for i, name in enumerate(names)}
+    size = (width * CENTIMETRE, (rows * height + (1.2 if title else 0.5)) * CENTIMETRE)
+    figure = Figure(figsize=size, layout="constrained")
+    if title:
+        figure.suptitle(title)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    handles: dict[str, Any] = {}
+    for axes, chart in zip(panels, charts, strict=False):
+        for name, handle in DRAW[chart["kind"]](axes, chart, styles).items():
+            handles.setdefault(name, handle)
+    for axes in panels[len(charts) :]:
+        axes.set_axis_off()
+    labels = [name if not name.startswith("_") else f" {name}" for name in handles]  # Matplotlib hides "_..."
+    if handles:
+        across = max(1, min(len(labels), int(width * 6 / (max(map(len, labels)) + 8))))
+        figure.legend(list(handles.values()), labels, loc="outside lower center", ncols=across, frameon=False)
+    return figure
+
+
+def series_style(index: int) -> dict:
+    """Colour and marker of a series; from the eighth series on, the line is dotted."""
     place = index % len(COLOURS)
     return {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": "-" if index < len(COLOURS) else ":"}
 
 
-def draw_chart(axes, chart: dict, looks: dict[str, dict]) -> dict[str, Any]:
-    """Draw one chart; what its legend shows, by name."""
+def draw_lines(axes, chart: dict, styles: dict[str, dict]) -> dict[str, Any]:
+    """Draw a line chart; returns the entries of its legend by name."""
     handles: dict[str, Any] = {}
     axes.set_title(chart["title"])
     axes.set_xlabel(chart["x"])
     axes.set_ylabel(chart["y"])
     if not any(v is not None for line in chart["series"] for v in line["y"]):
-        axes.text(0.5, 0.5, "nothing was measured", ha="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, chart["empty"], ha="center", transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])
+        if chart["behind"]:
+            handles[chart["behind"]["name"]] = draw_histogram(axes, chart["behind"])
         return handles
     if chart["log"]:
-        draw_logarithmic(axes)
+        set_log_scale(axes)
     places = list(dict.fromkeys(v for line in chart["series"] for v in line["x"] if isinstance(v, str)))
     if places:
-        draw_names(axes, places)
-    if chart.get("behind"):
-        handles[chart["behind"]["name"]] = draw_behind(axes, chart["behind"])
+        set_name_ticks(axes, places)
+    if chart["behind"]:
+        handles[chart["behind"]["name"]] = draw_histogram(axes, chart["behind"])
     for i, line in enumerate(chart["series"]):
-        aside = ((i + 0.5) / len(chart["series"]) - 0.5) * 0.6  # series of names stand side by side
-        x = np.array([places.index(v) + aside for v in line["x"]] if places else line["x"], dtype=float)
-        style = looks[line["name"]] | ({"linestyle": "--"} if line["dashed"] else {})
-        handles[line["name"]] = draw_line(axes, x, line, style, named=bool(places))
+        shift = ((i + 0.5) / len(chart["series"]) - 0.5) * 0.6  # points of several series over one name stand apart
+        x = np.array([places.index(v) + shift for v in line["x"]] if places else line["x"], dtype=float)
+        style = styles[line["name"]] | ({"linestyle": "--"} if line["dashed"] else {})
+        handles[line["name"]] = draw_series(axes, x, line, style, is_named=bool(places))
     return handles
 
 
-def draw_logarithmic(axes) -> None:
-    """A logarithmic axis with plain numbers: matplotlib's own are formulas, which `text.parse_math` leaves unread."""
+def draw_matrix(axes, chart: dict, _styles: dict[str, dict]) -> dict[str, Any]:
+    """Draw a matrix of counts, each row shaded by its shares; it has no legend."""
+    counts, names = np.array(chart["counts"], dtype=float), chart["names"]
+    axes.set_title(chart["title"])
+    axes.set_xlabel(chart["x"])
+    axes.set_ylabel(chart["y"])
+    axes.grid(visible=False)
+    if not names:
+        return {}
+    share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    if len(names) > MANY_CLASSES:
+        return {}
+    short = [name[:12] for name in names]
+    slanted = {"rotation": 45, "ha": "right"} if max(map(len, short)) > 3 else {}
+    axes.set_xticks(range(len(names)), short, **slanted)
+    axes.set_yticks(range(len(names)), short)
+    for (i, j), count in np.ndenumerate(counts):
+        colour = "white" if share[i, j] > 0.5 else "black"
+        axes.text(j, i, f"{count:.0f}", ha="center", va="center", color=colour, fontsize=7)
+    return {}
+
+
+DRAW = {"lines": draw_lines, "matrix": draw_matrix}
+
+
+def set_log_scale(axes) -> None:
+    """A logarithmic axis with plain numbers: Matplotlib's default labels are formulas, see `text.parse_math`."""
     from matplotlib.ticker import LogFormatter
 
     axes.set_yscale("log")
@@ -212,8 +173,8 @@ def draw_logarithmic(axes) -> None:
     axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))  # between powers where they are few
 
 
-def draw_names(axes, places: Sequence[str]) -> None:
-    """Names across instead of numbers; slanted where they would touch."""
+def set_name_ticks(axes, places: Sequence[str]) -> None:
+    """Names in place of numbers on the horizontal axis; slanted where they would overlap."""
     short = [name if len(name) <= 18 else f"{name[:17]}…" for name in places]
     slanted = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len("  ".join(short)) > 60 else {}
     axes.set_xticks(range(len(places)), short, **slanted)
@@ -221,7 +182,7 @@ def draw_names(axes, places: Sequence[str]) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def draw_behind(axes, behind: dict):
+def draw_histogram(axes, behind: dict):
     """A histogram in grey behind the lines; it has no axis, because only its shape matters."""
     other = axes.twinx()
     edges, mass = np.array(behind["edges"], dtype=float), np.array(behind["mass"], dtype=float)
@@ -233,17 +194,17 @@ def draw_behind(axes, behind: dict):
     return bars
 
 
-def draw_line(axes, x: np.ndarray, line: dict, style: dict, *, named: bool):
-    """One series: a line with a band, or, over names, points with bars."""
+def draw_series(axes, x: np.ndarray, line: dict, style: dict, *, is_named: bool):
+    """One series: a line with a band, or, over names, points with error bars."""
     y = np.array(line["y"], dtype=float)  # None becomes NaN, a gap
     ends = None if line["low"] is None else np.array([line["low"], line["high"]], dtype=float)
-    if named:
+    if is_named:
         size = None if ends is None else np.nan_to_num(np.abs(ends - y))
         filled = {"markerfacecolor": "white"} if style["linestyle"] == "--" else {}
         style = style | {"linestyle": "none", "markersize": 4.5, "capsize": 2} | filled
         return axes.errorbar(x, y, size, **style)
     if ends is not None:
         axes.fill_between(x, *ends, color=style["color"], alpha=0.2, linewidth=0)
-    style = style if len(x) <= 30 else style | {"marker": ""}  # points that close are a line
+    style = style if len(x) <= 30 else style | {"marker": ""}  # markers this close would hide the line
     (drawn,) = axes.plot(x, y, **style)
     return drawn

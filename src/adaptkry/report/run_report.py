@@ -1,6 +1,12 @@
-"""What a report shows of a run, as plain data: computed while the graph is at hand, kept in the run folder."""
+"""The facts of a run: computed once, while the graph is in memory, and stored as data for the page and the picture.
+
+They are an experiment (see `elements`) with `"kind": "run"` and three more keys: `score` (the result as text),
+`overview` (one row of a table of several runs) and `explorer` (what the page needs to show the filter for any tau; None
+without a graph).
+"""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,73 +16,106 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import homophily
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe, features_of
-from adaptkry.report import learned_filter as pictures
-from adaptkry.spectral import spectrum
+from adaptkry.report import charts, html
+from adaptkry.report.elements import cell, chart, experiment, matrix, series, spread, table
+from adaptkry.report.learned_filter import learned_response
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.density import Density, density_of_states
 from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.spectrum import angles
 from adaptkry.training.run import Run
 
-TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))  # where the tau explorer has densities
+EXPLORER_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))
 BINS = 41
-OF_GRAPH = ("homophily", "explorer", "angles")
-LARGE = 1_000_000  # entries from which the explorer takes every third tau only
+LARGE = 1_000_000  # entries; from here on only every third tau of the explorer is computed
+ANGLE_COLUMNS = 256  # feature columns over which angles are averaged
+NO_CURVE = "this method has no filter\nthat a single curve could show"
+TRAININGS = "mean and range of trainings"
 
 
-def facts(run: Run, graph: Graph | None, split: Splits) -> dict:
-    """Everything the page draws, as lists and numbers; None where it needs a graph and there is none."""
-    return {
-        "about": run.about | {"features": run.layout.features, "classes": run.layout.classes},
-        "settings": run.rows[0]["config"],
-        "rows": [brief(row) for row in run.rows],
-        "curves": {name: thinned(curve) for name, curve in run.curves.items()},
-        "filter": learned(run, graph),
-        "hop_weights": hop_weights(run),
-        **(of_graph(graph, run.recipes[0]) if graph is not None else dict.fromkeys(OF_GRAPH)),
-        "confusion": pictures.confusion(run, graph, split).tolist(),
-        "names": [str(name) for name in run.about["class_names"] or range(run.layout.classes)],
-    }
+def write_pages(run: Run, graph: Graph | None, folder: Path | str, splits: Splits) -> dict[str, str]:
+    """Write the picture, facts and page of a run into its folder; returns their paths.
+
+    Args:
+        run: a run of which at least one training succeeded.
+        graph: the graph it was trained on; None for a run on a basis folder, which has no spectrum.
+        folder: the run folder.
+        splits: the splits it was trained on.
+    """
+    folder = Path(folder)
+    facts = run_report(run, graph, splits)
+    html.write_facts(folder, facts)
+    picture = write_picture(folder / "picture.png", facts, run.summary(warnings=False).splitlines()[-1])
+    page = html.write_page([folder], folder / "report.html")
+    return {"folder": str(folder), "picture": str(picture), "report": str(page)}
 
 
-def of_graph(graph: Graph, made: Recipe) -> dict:
-    """What is shown of the graph itself."""
+def write_picture(path: Path, facts: dict, title: str) -> Path:
+    """Draw the charts of a run into one file."""
+    columns = 2 if len(facts["charts"]) == 4 else 3
+    return charts.write_charts(path, facts["charts"], columns, title=title, panel=(10, 7.5), dpi=150)
+
+
+def run_report(run: Run, graph: Graph | None, splits: Splits) -> dict:
+    """Everything that the page and the picture show of a run; what needs a graph is left out without one."""
+    recipe, about = run.recipes[0], run.about
+    densities = {} if graph is None else spectra(graph, recipe.taus[0])
+    trained = densities.get(recipe.taus[0])
+    grid, responses = responses_of(run, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
+    counts = confusion(run, graph, splits)
+    names = [str(name) for name in about["class_names"] or range(run.layout.classes)]
+    drawn = [
+        filter_chart(grid, responses, recipe.taus[0], trained),
+        *curve_charts(run.curves, about["metric"]),
+        *hop_charts(run, graph, recipe),
+        matrix("Confusion matrix", names, counts, x="predicted class", y="true class"),
+    ]
+    score = score_text(run)
+    facts = experiment(
+        f"{recipe.method} on {about['graph']}",
+        lead=lead(run),
+        tables=tables_of(run, graph, names, np.array(counts)),
+        charts=drawn,
+        notes=[f"warning: {text}" for text in about["warnings"]],
+        provenance={name: about[name] for name in ("version", "commit", "device", "torch", "python") if name in about},
+    )
+    overview = {"run": recipe.method, "graph": about["graph"], "test %": score, "trainings": len(run.chosen)}
+    explorer = explorer_of(densities, recipe, grid, responses) if densities else None
+    return facts | {"kind": "run", "score": f"{score} %", "overview": overview, "explorer": explorer}
+
+
+def score_text(run: Run) -> str:
+    """Mean and standard deviation of the chosen trainings' test scores in per cent."""
+    scores = np.array([run.rows[i]["test"] for i in run.chosen]) * 100
+    if not len(scores):
+        return "-"
+    return f"{scores.mean():.2f}" + (f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else "")
+
+
+def lead(run: Run) -> str:
+    """What the score is of, and how large the graph is."""
+    about, count = run.about, len(run.chosen)
+    over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
+    stored = f"{about['stored_rows']:,} stored" if about["entries"] is None else f"{about['entries']:,} entries"
+    return (
+        f"Test {about['metric']}, {over}, {about['scheme']} splits; {about['nodes']:,} nodes, {stored}, "
+        f"{run.layout.features:,} features, {run.layout.classes:,} classes."
+    )
+
+
+def spectra(graph: Graph, trained_tau: float) -> dict[float, Density]:
+    """The density of states of P_tau for the taus of the explorer and the trained one, in rising order."""
     taus = usable_taus(graph)[:: 1 if graph.entries < LARGE else 3]
-    found = (homophily(graph), explorer(graph, taus), angles(graph, made))
-    return dict(zip(OF_GRAPH, found, strict=True))
-
-
-def brief(row: dict) -> dict:
-    """What a table of trainings shows."""
-    names = ("split", "seed", "split_seed", "validation", "test", "epoch", "chosen", "failed")
-    return {name: row[name] for name in names}
-
-
-def thinned(curve: np.ndarray, most: int = 250) -> dict:
-    """Mean, lowest and highest over members, at no more than `most` epochs."""
-    epochs = np.unique(np.linspace(0, len(curve) - 1, min(most, len(curve))).astype(int)) if len(curve) else []
-    lines = [curve[epoch][~np.isnan(curve[epoch])] for epoch in epochs]
-    kept = [(int(e), line) for e, line in zip(epochs, lines, strict=True) if len(line)]
     return {
-        "epoch": [e for e, _ in kept],
-        "mean": [float(line.mean()) for _, line in kept],
-        "low": [float(line.min()) for _, line in kept],
-        "high": [float(line.max()) for _, line in kept],
+        tau: density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
+        for tau in sorted({*taus, trained_tau})
     }
-
-
-def learned(run: Run, graph: Graph | None) -> dict | None:
-    """The learned response of each chosen member on a grid of eigenvalues."""
-    grid = torch.linspace(-1.0, 1.0, 101)
-    found = pictures.learned_response(run, graph, grid)
-    if found is None:
-        return None
-    return {"grid": grid.tolist(), "responses": found[:, run.chosen].T.tolist()}
 
 
 def usable_taus(graph: Graph) -> list[float]:
-    """The taus the graph allows: weighted degrees below 1 set an upper end."""
+    """The taus of the explorer that the graph allows: weighted degrees below 1 set an upper limit."""
     usable = []
-    for tau in TAUS:
+    for tau in EXPLORER_TAUS:
         try:
             Propagation(graph, tau)
         except ValueError:
@@ -85,31 +124,151 @@ def usable_taus(graph: Graph) -> list[float]:
     return usable
 
 
-def explorer(graph: Graph, taus: Sequence[float]) -> list[dict]:
-    """For every tau where the eigenvalues of P_tau are: quantiles, and a histogram."""
-    found = []
-    for tau in taus:
-        density = density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
-        mass = np.clip(np.asarray(density.mass), 0, None)
-        edges = np.asarray(density.edges)
-        below = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
-        quantiles = np.interp(np.linspace(0, 1, 101), below, edges)
-        found.append({"tau": tau, "edges": edges.tolist(), "mass": mass.tolist(), "quantiles": quantiles.tolist()})
-    return found
+def quantiles(density: Density) -> np.ndarray:
+    """101 quantiles of the eigenvalues."""
+    mass = np.clip(np.asarray(density.mass), 0, None)
+    below = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
+    return np.interp(np.linspace(0, 1, 101), below, np.asarray(density.edges))
+
+
+def explorer_of(densities: dict[float, Density], recipe: Recipe, grid: Tensor, responses: list | None) -> dict:
+    """Quantiles of the eigenvalues of P_tau for every tau, and the learned responses."""
+    steps = [{"tau": tau, "quantiles": quantiles(density).tolist()} for tau, density in densities.items()]
+    return {"steps": steps, "taus": list(recipe.taus), "grid": grid.tolist(), "responses": responses}
+
+
+def responses_of(run: Run, graph: Graph | None, lowest: float) -> tuple[Tensor, list[list[float]] | None]:
+    """A grid of eigenvalues from `lowest` to 1, and the learned response of each chosen member on it."""
+    grid = torch.linspace(lowest, 1.0, 101)
+    found = learned_response(run, graph, grid)
+    return grid, None if found is None else found[:, run.chosen].T.tolist()
+
+
+def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Density | None) -> dict:
+    """The learned response over the density of states, by frequency 1 - lambda."""
+    behind = density and {
+        "name": f"density of states at tau {tau:g}",
+        "edges": (1 - np.asarray(density.edges))[::-1],
+        "mass": np.clip(np.asarray(density.mass), 0, None)[::-1],
+    }
+    lines = []
+    if responses:
+        frequency = (1 - grid.flip(0)).tolist()
+        lines.append(series(TRAININGS, frequency, *(part[::-1] for part in spread(responses))))
+    x, y = "frequency 1 - λ (0 smooth, 2 rough)", "response g(λ)"
+    return chart("Learned filter", lines, x=x, y=y, behind=behind, empty=NO_CURVE)
+
+
+def curve_charts(curves: dict[str, np.ndarray], metric: str) -> list[dict]:
+    """Training loss and validation score by epoch."""
+    drawn = []
+    for name, label in (("loss", "training loss"), ("validation", f"validation {metric}")):
+        epochs, values = thinned(curves[name])
+        if epochs:
+            means, low, high = ([float(reduce(one)) for one in values] for reduce in (np.mean, np.min, np.max))
+            line = series(TRAININGS, epochs, means, low, high)
+            drawn.append(chart(label.capitalize(), [line], x="epoch", y=label))
+    return drawn
+
+
+def thinned(curve: np.ndarray, most: int = 250) -> tuple[list[int], list[np.ndarray]]:
+    """At most `most` epochs of a curve [epochs, b], and the values of the members that were still running then."""
+    epochs = np.unique(np.linspace(0, len(curve) - 1, min(most, len(curve))).astype(int)) if len(curve) else []
+    values = {int(epoch): curve[epoch][~np.isnan(curve[epoch])] for epoch in epochs}
+    running = {epoch: found for epoch, found in values.items() if len(found)}
+    return list(running), list(running.values())
+
+
+def hop_charts(run: Run, graph: Graph | None, recipe: Recipe) -> list[dict]:
+    """The weight of each hop, and the angles between consecutive hops."""
+    drawn, weights = [], hop_weights(run)
+    if weights and len(weights[0]) > 1:
+        line = series(TRAININGS, range(len(weights[0])), *spread(weights))
+        drawn.append(chart("Weight of each hop", [line], x="hop", y="weight"))
+    if graph is not None and recipe.degree > 1:
+        lines = [
+            series(f"tau {tau:g}", range(1, len(found) + 1), found) for tau, found in hop_angles(graph, recipe).items()
+        ]
+        drawn.append(chart("Angle between consecutive hops", lines, x="hop", y="degrees"))
+    return drawn
 
 
 def hop_weights(run: Run) -> list[list[float]] | None:
-    """Weights over the hops of each chosen member, [members, hops]; one filter a channel is averaged."""
+    """Weights over the hops of each chosen member, [members, hops]; filters per channel are averaged."""
     if "filter" not in run.weights:
         return None
     w: Tensor = run.weights["filter"][run.chosen]
     return w.reshape(len(w), -1, w.shape[-1]).mean(1).tolist()
 
 
-def angles(graph: Graph, made) -> dict[str, list[float]]:
-    """Angles between consecutive hops of the features, tau by tau, in degrees."""
-    x = features_of(graph, made)[:, :256]
-    return {
-        f"{tau:g}": spectrum.angles(krylov(Propagation(graph, tau), x, max(made.degree, 1))).tolist()
-        for tau in made.taus
-    }
+def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
+    """Angles in degrees between consecutive hops of the features, for each tau."""
+    x = features_of(graph, recipe)[:, :ANGLE_COLUMNS]
+    return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
+
+
+def confusion(run: Run, graph: Graph | None, splits: Splits) -> list[list[int]]:
+    """Counts [c, c] over the test nodes of each chosen member, by true class (row) and predicted class (column)."""
+    known = run.about.get("confusion")  # counted when the run was tested
+    if known is not None:
+        return known
+    assert graph is not None
+    c = run.layout.classes
+    predicted = run.each_probability(graph).argmax(-1)[run.chosen]
+    test = splits.test[torch.tensor([run.members[i].split for i in run.chosen])]
+    pairs = (graph.y.expand_as(predicted) * c + predicted)[test]
+    return torch.bincount(pairs, minlength=c * c).reshape(c, c).tolist()
+
+
+def tables_of(run: Run, graph: Graph | None, names: Sequence[str], counts: np.ndarray) -> list[dict]:
+    """Scores per class, trainings, homophily and settings."""
+    tested = "Test nodes of all chosen trainings; 0 tested: no split tests that class."
+    tables = [
+        table("Classes", ["class", "tested", "precision %", "recall %", "F1 %"], class_scores(names, counts), tested),
+        table("Trainings", list(TRAINING_COLUMNS), [training_row(row) for row in run.rows]),
+    ]
+    if graph is not None:
+        tables.append(table("Homophily", ["measure", "value"], list(homophily(graph).items())))
+    settings = run.rows[0]["config"]
+    return [
+        *tables,
+        table("Settings", ["setting", "value"], [[name, plain(value)] for name, value in settings.items()]),
+    ]
+
+
+def class_scores(names: Sequence[str], counts: np.ndarray) -> list[list]:
+    """Tested nodes, precision, recall and F1 score of every class, in per cent."""
+    right, true, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
+    precision, recall = right / np.maximum(predicted, 1), right / np.maximum(true, 1)
+    f1 = 2 * precision * recall / np.where(precision + recall > 0, precision + recall, 1)
+    return [
+        [name, int(true[k]), *(percent(score[k]) for score in (precision, recall, f1))] for k, name in enumerate(names)
+    ]
+
+
+TRAINING_COLUMNS = {  # heading -> what a row of it shows
+    "split": lambda row: row["split"],
+    "seed": lambda row: row["seed"],
+    "validation %": lambda row: percent(row["validation"]),
+    "test %": lambda row: percent(row["test"]),
+    "epoch": lambda row: row["epoch"],
+    "chosen": lambda row: "yes" if row["chosen"] else "no",
+    "failed": lambda row: row["failed"],
+}
+
+
+def training_row(row: dict) -> list:
+    """One training in the table of trainings."""
+    return [shown(row) for shown in TRAINING_COLUMNS.values()]
+
+
+def percent(share: float | None) -> dict | None:
+    """A share in per cent, as a cell."""
+    return None if share is None else cell(f"{100 * share:.2f}", 100 * float(share))
+
+
+def plain(value) -> str | int | float | None:
+    """A setting as a cell."""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else value

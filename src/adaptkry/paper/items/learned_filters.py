@@ -8,7 +8,7 @@ from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Job, RunOptions
 from adaptkry.report import elements as experiments
-from adaptkry.report import learned_filter as pictures
+from adaptkry.report.learned_filter import learned_response
 from adaptkry.training import fit as fitting
 
 GRID = np.linspace(0, 2, 101)  # frequencies 1 - lambda
@@ -23,7 +23,7 @@ def measured(graph: Graph, how: RunOptions) -> list[dict]:
     """The response of every trained member on the grid."""
     made = how.shortened(recipe("adaptkry", graph.info.name))
     run = fitting.fit(graph, made, how.split(graph), device=how.device)
-    found = pictures.learned_response(run, graph, torch.from_numpy(1 - GRID))
+    found = learned_response(run, graph, torch.from_numpy(1 - GRID))
     assert found is not None
     return [{**run.rows[i], "value": 0.0, "response": found[:, i].tolist()} for i in run.chosen]
 

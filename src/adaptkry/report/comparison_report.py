@@ -1,0 +1,95 @@
+"""The leaderboard of `adaptkry compare` as an experiment: a table, a chart, and a sentence about the best method."""
+
+from collections.abc import Mapping, Sequence
+
+from adaptkry.report.elements import TableCell, cell, chart, experiment, series, table
+
+COLUMNS = (
+    "method", "mean ± std", "95 % interval", "to the best", "seconds", "parameters", "peak MiB", "tried",
+    "could not run",
+)  # fmt: skip
+NOTE = (
+    "95 % interval: of the mean, Student's t over splits. To the best: mean difference over the same splits, in "
+    "percentage points, with its 95 % interval. Tried: number of settings that validation chose from. Seconds and "
+    "memory include trying them."
+)
+
+
+def comparison_report(
+    entries: Sequence[dict], warnings: Sequence[str], graph_name: str, metric: str, provenance: Mapping[str, object]
+) -> dict:
+    """The entries of `selection.compare.compare`, best first, as an experiment."""
+    lines = [comparison_cells(entry) for entry in entries]
+    columns = [name for name in COLUMNS if name != "could not run" or any(line[name] for line in lines)]
+    ranked = [entry for entry in entries if entry["mean"] is not None]
+    scores = series(
+        "mean and 95 % interval",
+        [entry["method"] for entry in ranked],
+        [100 * entry["mean"] for entry in ranked],
+        [percent(entry["low"]) for entry in ranked],
+        [percent(entry["high"]) for entry in ranked],
+    )
+    rows = [[line[name] for name in columns] for line in lines]
+    return experiment(
+        f"Methods on {graph_name}",
+        lead=best_method(ranked, metric),
+        tables=[table(f"Test {metric} (%), the same splits for all methods", columns, rows, NOTE)],
+        charts=[chart(f"Test {metric} on {graph_name}", [scores], x="method", y=f"test {metric} (%)")]
+        if ranked
+        else [],
+        notes=[f"warning: {text}" for text in warnings],
+        provenance=provenance,
+    )
+
+
+def best_method(ranked: Sequence[dict], metric: str) -> str:
+    """A sentence about the method with the best mean, and those that do not differ from it significantly."""
+    if not ranked:
+        return "No method could run."
+    best, *others = ranked
+    splits = sum(row["test"] is not None for row in best["rows"])
+    over = "1 split" if splits == 1 else f"{splits} splits"
+    sentence = f"{best['method']} has the best mean: {100 * best['mean']:.2f} % test {metric} over {over}."
+    if not others or splits < 2:
+        return sentence
+    close = [one["method"] for one in others if one["behind"] is not None and one["behind"] + one["behind_half"] >= 0]
+    if not close:
+        return f"{sentence} The 95 % interval of every other method's difference to it is below zero."
+    return f"{sentence} Not significantly worse (95 %): {', '.join(close)}."
+
+
+def comparison_cells(entry: dict) -> dict[str, TableCell]:
+    """One row of a leaderboard, by column."""
+    if entry["mean"] is None:
+        reason = entry["failed"] or "every training failed"
+        return dict.fromkeys(COLUMNS) | {"method": entry["method"], "could not run": reason}
+    has_spread = entry["std"] is not None  # one split has none
+    peak = entry["peak_bytes"]
+    mean = f"{100 * entry['mean']:.2f}" + (f" ± {100 * entry['std']:.2f}" if has_spread else "")
+    return {
+        "method": entry["method"],
+        "mean ± std": cell(mean, entry["mean"]),
+        "95 % interval": cell(f"{100 * entry['low']:.2f} .. {100 * entry['high']:.2f}", entry["low"])
+        if has_spread
+        else None,
+        "to the best": cell(difference_to_best(entry, has_spread), entry["behind"]),
+        "seconds": cell(f"{entry['seconds']:.1f}", entry["seconds"]),
+        "parameters": cell(f"{entry['parameters']:,}", entry["parameters"]),
+        "peak MiB": None if peak is None else cell(f"{peak / 2**20:,.0f}", peak),
+        "tried": len(entry["tried"]),
+        "could not run": None,
+    }
+
+
+def difference_to_best(entry: dict, has_spread: bool) -> str:
+    """The mean difference to the best method in percentage points, with its interval where there are several splits."""
+    if entry["behind"] is None:
+        return "-"
+    if entry["behind"] == 0:
+        return "best"
+    return f"{100 * entry['behind']:+.2f}" + (f" ± {100 * entry['behind_half']:.2f}" if has_spread else "")
+
+
+def percent(share: float | None) -> float | None:
+    """A share in per cent."""
+    return None if share is None else 100 * share

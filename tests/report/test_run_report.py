@@ -1,0 +1,88 @@
+"""The facts of a run, and the files that are drawn from them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adaptkry.report import charts, learned_filter, run_report
+from adaptkry.report.html import read_facts
+from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.spectrum import eigenvalues
+from adaptkry.training.run import Run
+
+
+@pytest.fixture(scope="module")
+def facts(run_folder):
+    return read_facts(run_folder)
+
+
+def chart(facts, title):
+    return next(one for one in facts["charts"] if one["title"] == title)
+
+
+def test_quantiles_of_the_explorer_are_those_of_the_spectrum(facts, graph):
+    for step in facts["explorer"]["steps"][4::5]:
+        exact = eigenvalues(Propagation(graph, step["tau"])).numpy()
+        wanted = np.quantile(exact, np.linspace(0, 1, 101))
+        assert np.abs(wanted - np.array(step["quantiles"]))[5:-5].max() < 0.06
+
+
+def test_confusion_counts_every_tested_node_once(facts, run, three_splits):
+    counts = np.array(chart(facts, "Confusion matrix")["counts"])
+    assert counts.sum() == int(three_splits.test.sum())
+    right = np.trace(counts) / counts.sum()
+    assert right == pytest.approx(np.mean([row["test"] for row in run.rows]), abs=1e-6)
+
+
+def test_the_mean_of_the_filter_chart_is_that_of_the_trainings(facts):
+    drawn = chart(facts, "Learned filter")
+    response = np.array(facts["explorer"]["responses"])
+    assert drawn["series"][0]["y"][::-1] == pytest.approx(response.mean(0))
+    assert drawn["series"][0]["low"][::-1] == pytest.approx(response.min(0))
+    assert drawn["behind"]["edges"] == sorted(drawn["behind"]["edges"])
+
+
+def test_facts_are_computed_once_and_the_trained_tau_has_its_density(monkeypatch, run, graph, three_splits):
+    calls = []
+
+    def counting(function, name):
+        return lambda *args, **options: calls.append((name, args)) or function(*args, **options)
+
+    monkeypatch.setattr(run_report, "density_of_states", counting(run_report.density_of_states, "density"))
+    monkeypatch.setattr(run_report, "learned_response", counting(learned_filter.learned_response, "response"))
+    monkeypatch.setattr(Run, "each_probability", counting(Run.each_probability, "probabilities"))
+    found = run_report.run_report(run, graph, three_splits)
+    names = [name for name, _ in calls]
+    assert names.count("response") == 1
+    assert names.count("probabilities") <= 1
+    assert names.count("density") == len(found["explorer"]["steps"])
+    assert run.recipes[0].taus[0] in [step["tau"] for step in found["explorer"]["steps"]]
+
+
+def test_scores_of_classes_are_those_of_scikit_learn():
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+    random = np.random.default_rng(0)
+    true, predicted = random.integers(0, 3, 60), random.integers(0, 4, 60)  # class 3 is never tested
+    wanted = precision_recall_fscore_support(true, predicted, labels=range(4), zero_division=0)
+    rows = run_report.class_scores("abcd", confusion_matrix(true, predicted, labels=range(4)))
+    for k, row in enumerate(rows):
+        assert row[:2] == ["abcd"[k], wanted[3][k]]
+        assert [one["sort"] for one in row[2:]] == pytest.approx([100 * score[k] for score in wanted[:3]])
+
+
+def test_the_picture_shows_the_charts_of_the_page(monkeypatch, run, graph, three_splits, tmp_path):
+    drawn = []
+    monkeypatch.setattr(
+        charts, "write_charts", lambda path, shown, *_, title, **__: drawn.append((shown, title)) or path
+    )
+    files = run_report.write_pages(run, graph, tmp_path, three_splits)
+    ((shown, title),) = drawn
+    assert [one["title"] for one in shown] == [one["title"] for one in read_facts(tmp_path)["charts"]]
+    assert title.startswith("adaptkry on csbm: test accuracy")
+    assert Path(files["report"]).exists()
+
+
+def test_the_picture_is_a_png(run_folder):
+    assert (run_folder / "picture.png").read_bytes().startswith(b"\x89PNG")
