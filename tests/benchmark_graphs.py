@@ -1,23 +1,27 @@
-"""The benchmark graphs through our own loader, parsed once a session; from disk or not at all."""
+"""How tests obtain the benchmark graphs: from files on disk, loaded once per session, otherwise the test is skipped.
 
-import os
-import tempfile
+The files are found where the library finds them; `conftest.py` sets $ADAPTKRY_DATA and $ADAPTKRY_CACHE.
+"""
+
 from functools import cache
-from unittest import mock
 
 import pytest
 
-from adaptkry.graphs.benchmarks import loaders as benchmarks
 from adaptkry.graphs.benchmarks.catalogue import CARDS
+from adaptkry.graphs.benchmarks.loaders import load_benchmark
 from adaptkry.graphs.graph import Graph
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="adaptkry-test-")
+
+def benchmark_graph(name: str) -> Graph:
+    """A benchmark graph, loaded once per session."""
+    graph = _load(name)
+    return graph if isinstance(graph, Graph) else pytest.skip(graph)
 
 
 @cache
-def benchmark_graph(name: str) -> Graph:
-    with mock.patch.dict(os.environ, ADAPTKRY_CACHE=_FOLDER.name):
-        try:
-            return benchmarks.load(CARDS[name], download=False)
-        except FileNotFoundError as error:
-            return pytest.skip(str(error))
+def _load(name: str) -> Graph | str:
+    """The graph, or why it cannot be loaded: a missing graph is looked for only once."""
+    try:
+        return load_benchmark(CARDS[name], download=False)
+    except FileNotFoundError as error:
+        return str(error)

@@ -14,11 +14,12 @@ import torch
 from hypothesis import given
 from torch_geometric.data import Data
 
-from adaptkry.graphs import load as datasets
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph, Info
-from adaptkry.graphs.readers import arrays as files
-from adaptkry.graphs.readers import columns
+from adaptkry.graphs.load import load
+from adaptkry.graphs.readers import read
+from adaptkry.graphs.readers.arrays import write_npz
+from adaptkry.graphs.readers.tables import encode, texts
 from strategies import graphs, random_graph
 
 NODES = {
@@ -77,11 +78,11 @@ def test_tables_give_ids_classes_features_and_weights(tmp_path, ending):
         tmp_path / f"nodes{ending}", NODES, age=numbers, tall=lambda values: [v == "1" for v in values], label=blanks
     )
     for graph in (
-        files.read([edges, nodes]),
-        files.read(str(edges), nodes=nodes),
-        files.read(tmp_path),
-        datasets.load([edges, nodes]),
-        datasets.load(str(tmp_path)),
+        read([edges, nodes]),
+        read(str(edges), nodes=nodes),
+        read(tmp_path),
+        load([edges, nodes]),
+        load(str(tmp_path)),
     ):
         same(graph, READ)
         names = ("ham", "spam"), ("ann", "bob", "cy", "dee"), ["age", "tall"]
@@ -91,13 +92,13 @@ def test_tables_give_ids_classes_features_and_weights(tmp_path, ending):
 def test_another_separator_is_named(tmp_path):
     (tmp_path / "e.csv").write_text("source;target\na;b\n")
     with pytest.raises(ValueError, match="looks separated by ';'"):
-        files.read(tmp_path / "e.csv")
+        read(tmp_path / "e.csv")
 
 
 def test_whole_numbers_are_ids_and_labels_in_any_dress(tmp_path):
     edges = table(tmp_path / "e.csv", {"source": ["10", "9"], "target": ["9", "8"]})
     content = {"id": [8, 9, 10], "label": [2.0, None, 10.0], "f": [1, 2, 3]}
-    graph = files.read([edges, table(tmp_path / "n.parquet", content)])
+    graph = read([edges, table(tmp_path / "n.parquet", content)])
     assert graph.y.tolist() == [0, -1, 1]
     assert (graph.info.class_names, graph.info.node_ids) == (("2", "10"), ("8", "9", "10"))
     assert graph.adjacency.toarray()[2].tolist() == [0, 1, 0]
@@ -107,13 +108,13 @@ def test_columns_may_have_other_names_and_be_left_out(tmp_path):
     edges = table(tmp_path / "e.csv", {"from": ["a", "a"], "to": ["b", "b"], "w": ["1", "2"], "when": ["x", "y"]})
     nodes = table(tmp_path / "n.csv", {"name": ["a", "b"], "class": ["1", "-1"], "note": ["hi", "ho"], "f": ["1", "2"]})
     options = {"source": "from", "target": "to", "weight": "w", "key": "name", "label": "class", "ignore": ["note"]}
-    graph = files.read([edges, nodes], **options, directed=True, name="mine", metric="roc_auc")
+    graph = read([edges, nodes], **options, directed=True, name="mine", metric="roc_auc")
     same(graph, Graph([[0, 0], [1, 1]], np.array([[1], [2]], dtype=np.float32), [0, -1], weights=[1, 2], directed=True))
     assert (graph.info.name, graph.info.metric) == ("mine", "roc_auc")
 
 
 def test_edges_alone_name_their_nodes(tmp_path):
-    graph = files.read(table(tmp_path / "e.csv", {"source": ["10", "9"], "target": ["9", "100"]}))
+    graph = read(table(tmp_path / "e.csv", {"source": ["10", "9"], "target": ["9", "100"]}))
     assert graph.info.node_ids == ("9", "10", "100")
     assert (graph.features, graph.classes, graph.entries) == (None, 0, 4)
 
@@ -121,8 +122,8 @@ def test_edges_alone_name_their_nodes(tmp_path):
 @given(graphs())
 def test_npz_written_is_the_graph_read(graph):
     with tempfile.TemporaryDirectory() as folder:
-        path = files.write(graph, Path(folder) / "graph.npz")
-        same(files.read(path), graph)
+        path = write_npz(graph, Path(folder) / "graph.npz")
+        same(read(path), graph)
         assert list(Path(folder).iterdir()) == [path]
 
 
@@ -130,11 +131,11 @@ def test_npz_keeps_names_and_masks(tmp_path):
     masks = {part: torch.eye(4, dtype=torch.bool)[[i, i + 1]] for i, part in enumerate(splits.PARTS)}
     info = Info("toy", "roc_auc", masks, ("a", "b"), ("k", "l", "m", "n"))
     graph = Graph([[0, 1], [1, 1]], labels=[0, 1, 0, 1], directed=True, info=info)
-    read = files.read(files.write(graph, tmp_path / "g.npz"))
-    assert (read.info.name, read.info.metric, read.info.class_names) == ("toy", "roc_auc", ("a", "b"))
-    assert read.info.node_ids == info.node_ids
-    assert read.is_directed
-    assert all((read.info.masks or {})[part].equal(mask) for part, mask in masks.items())
+    found = read(write_npz(graph, tmp_path / "g.npz"))
+    assert (found.info.name, found.info.metric, found.info.class_names) == ("toy", "roc_auc", ("a", "b"))
+    assert found.info.node_ids == info.node_ids
+    assert found.is_directed
+    assert all((found.info.masks or {})[part].equal(mask) for part, mask in masks.items())
 
 
 @pytest.mark.parametrize("names", [("edges", "features", "labels"), ("edge_index", "x", "y")])
@@ -144,7 +145,7 @@ def test_npz_of_your_own_may_use_either_name_and_any_layout_of_masks(tmp_path, n
     layout = {1: lambda m: m, 2: lambda m: np.stack([m, m], axis=shape.index(2))}[len(shape)]
     arrays = dict(zip(names, ([[0, 1], [1, 2]], np.ones((4, 2)), ["b", "a", "", "b"]), strict=True))
     np.savez(tmp_path / "g.npz", **arrays, **{f"{part}_mask": layout(mask) for part, mask in rows.items()}, extra=[1])
-    graph = files.read(tmp_path / "g.npz", directed=True)
+    graph = read(tmp_path / "g.npz", directed=True)
     same(graph, Graph([[0, 1], [1, 2]], np.ones((4, 2)), [1, 0, -1, 1], directed=True))
     assert (graph.info.class_names, graph.info.name) == (("a", "b"), "g")
     assert {part: mask[0].tolist() for part, mask in (graph.info.masks or {}).items()} == {
@@ -164,14 +165,14 @@ def test_matrices_keep_direction_and_weights(tmp_path, directed, weighted, endin
         sp.save_npz(path, graph.adjacency)
     np.save(tmp_path / "x.npy", graph.x.numpy())
     np.save(tmp_path / "y.npy", graph.y.numpy())
-    same(files.read(path, features=tmp_path / "x.npy", labels=tmp_path / "y.npy"), graph)
-    same(files.read([path, tmp_path / "y.npy", tmp_path / "x.npy"]), graph)
+    same(read(path, features=tmp_path / "x.npy", labels=tmp_path / "y.npy"), graph)
+    same(read([path, tmp_path / "y.npy", tmp_path / "x.npy"]), graph)
 
 
 def test_sparse_features_may_be_matrix_market_too(tmp_path):
     scipy.io.mmwrite(tmp_path / "a.mtx", sp.csr_array(np.eye(3)[[1, 0, 2]]))
     scipy.io.mmwrite(tmp_path / "x.mtx", sp.csr_array(np.arange(6.0).reshape(3, 2)))
-    graph = files.read(tmp_path / "a.mtx", features=tmp_path / "x.mtx")
+    graph = read(tmp_path / "a.mtx", features=tmp_path / "x.mtx")
     assert graph.x.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
@@ -179,12 +180,12 @@ def test_pyg_data_brings_its_masks():
     mask = torch.eye(3, dtype=torch.bool)
     data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1]))
     data.train_mask, data.val_mask = mask[0], mask[1]
-    graph = files.read(data, name="mine")
+    graph = read(data, name="mine")
     assert (graph.is_directed, graph.info.name, graph.info.masks) == (True, "mine", None)
     data.test_mask = mask[2]
-    assert splits.fixed(datasets.load(data)).test.tolist() == [[False, False, True]]
+    assert splits.fixed(load(data)).test.tolist() == [[False, False, True]]
     data.train_mask, data.val_mask, data.test_mask = (m[:, None].expand(-1, 5) for m in mask)
-    assert len(splits.fixed(files.read(data))) == 5
+    assert len(splits.fixed(read(data))) == 5
 
 
 def bad(change: str, **columns_) -> tuple[dict, dict]:
@@ -197,19 +198,19 @@ def bad(change: str, **columns_) -> tuple[dict, dict]:
 @pytest.mark.parametrize(
     ("tables", "options", "message"),
     [
-        (bad("nodes", age=["1", "", "3", "4"]), {}, "column 'age' must hold finite numbers, but node 'bob' has nan"),
+        (bad("nodes", age=["1", "", "3", "4"]), {}, "column 'age' must hold finite numbers; node 'bob' has nan"),
         (bad("nodes", age=["1", "2", "nan", "4"]), {}, "column 'age' .* node 'cy' has nan"),
         (bad("nodes", age=["1", "2", "3", "1e99"]), {}, "column 'age' .* node 'dee' has inf"),
         (
             bad("nodes", age=["1", "old", "3", "4"]),
             {},
-            "column 'age' must hold numbers, but node 'bob' has 'old'. .*delete the column; labels go in .* label",
+            "column 'age' must hold numbers; node 'bob' has 'old'. .*delete the column; labels go in .* label",
         ),
-        (bad("nodes", id=["ann", "bob", "ann", "dee"]), {}, "node ids must differ, but 'ann' comes 2 times"),
+        (bad("nodes", id=["ann", "bob", "ann", "dee"]), {}, "node ids must differ; 'ann' occurs 2 times"),
         (
             bad("nodes", id=["ann", "", "cy", "dee"]),
             {},
-            "column 'id' must name a node in every row, but row 2 is blank",
+            "column 'id' must name a node in every row; row 2 is blank",
         ),
         (
             bad("nodes", id=["ann", "bob", "cy", "eve"]),
@@ -221,9 +222,9 @@ def bad(change: str, **columns_) -> tuple[dict, dict]:
             {},
             "'target' names nodes .*: 'a', 'b', 'c'.*look like 'ann', 'bob', 'cy' and",
         ),
-        (bad("edges", source=["ann", "", "dee"]), {}, "column 'source' must name a node in every row, but row 2"),
-        (bad("edges", weight=["1", "", "1"]), {}, "column 'weight' must hold finite numbers, but the edge in row 2"),
-        (bad("edges", weight=["1", "-2", "1"]), {}, "weights must not be negative, but edge 1 has -2"),
+        (bad("edges", source=["ann", "", "dee"]), {}, "column 'source' must name a node in every row; row 2"),
+        (bad("edges", weight=["1", "", "1"]), {}, "column 'weight' must hold finite numbers; the edge in row 2"),
+        (bad("edges", weight=["1", "-2", "1"]), {}, "weights must not be negative; edge 1 has -2"),
         (bad("nodes"), {"label": "kind"}, "no column 'kind' for labels. Its columns are 'id', 'age', 'label', 'tall'"),
         (bad("nodes"), {"key": "name"}, "no column 'name' for node ids. Its columns are 'id'"),
         (
@@ -239,10 +240,10 @@ def bad(change: str, **columns_) -> tuple[dict, dict]:
 def test_bad_tables_are_refused_with_file_and_place(tmp_path, ending, tables, options, message):
     paths = [table(tmp_path / f"{name}{ending}", made) for name, made in zip("en", tables, strict=True)]
     if message is None:  # a column that looks like labels is a feature where "label" is there as well
-        assert files.read(paths, **options).x.shape == (4, 3)
+        assert read(paths, **options).x.shape == (4, 3)
         return
     with pytest.raises(ValueError, match=message) as caught:
-        files.read(paths, **options)
+        read(paths, **options)
     assert str(caught.value).startswith(tuple(map(str, paths)))
     assert str(caught.value).count(str(tmp_path)) == 1  # the file it is about, not the other one in front of it
 
@@ -253,7 +254,7 @@ def test_errors_about_an_array_name_its_own_file(tmp_path):
     np.save(tmp_path / "y.npy", np.array([0, 1]))
     for extra, message in (("x.npy", r"features must have shape \[3, d\]"), ("y.npy", r"labels must have shape \[3\]")):
         with pytest.raises(ValueError, match=f"^{tmp_path}/{extra}: {message}"):
-            files.read([tmp_path / "a.mtx", tmp_path / extra])
+            read([tmp_path / "a.mtx", tmp_path / extra])
 
 
 @pytest.mark.parametrize(
@@ -268,18 +269,18 @@ def test_errors_about_an_array_name_its_own_file(tmp_path):
 def test_a_graph_in_a_file_with_a_generic_name_is_called_after_its_folder(tmp_path, monkeypatch, path, name):
     (tmp_path / path).parent.mkdir(parents=True)
     table(tmp_path / path, EDGES)
-    assert files.read(tmp_path / path).info.name == name
+    assert read(tmp_path / path).info.name == name
     monkeypatch.chdir((tmp_path / path).parent)
-    assert files.read(Path(path).name).info.name == name
+    assert read(Path(path).name).info.name == name
 
 
 def test_column_that_looks_like_labels_is_never_a_feature(tmp_path):
     nodes = {name: values for name, values in NODES.items() if name != "label"} | {"Class": ["1", "2", "1", "2"]}
     paths = [table(tmp_path / "e.csv", EDGES), table(tmp_path / "n.csv", nodes)]
     with pytest.raises(ValueError, match=r"'Class' looks like labels.* column called label: rename it"):
-        files.read(paths)
-    assert files.read(paths, label="Class").y.tolist() == [0, 1, 0, 1]
-    assert files.read(paths, ignore=["Class"]).classes == 0
+        read(paths)
+    assert read(paths, label="Class").y.tolist() == [0, 1, 0, 1]
+    assert read(paths, ignore=["Class"]).classes == 0
 
 
 CSV_EDGES = b"source,target\na,b\n"
@@ -290,24 +291,24 @@ CSV_EDGES = b"source,target\na,b\n"
     [
         ("g.csv", b"", "must have a line of column names and rows below it"),
         ("g.csv", b"source,target\n", "must have a line of column names and rows below it"),
-        ("g.csv", b"source,target\na\n", r"every row must have 2 values \(source, target\), but row 1 has 1"),
-        ("g.csv", b"source,source\na,b\n", "column names must differ, but source, source came"),
+        ("g.csv", b"source,target\na\n", r"every row must have 2 values \(source, target\); row 1 has 1"),
+        ("g.csv", b"source,source\na,b\n", "column names must differ; got source, source"),
         ("g.csv", b"source,target\n\xff,b\n", "must be UTF-8 text"),
         ("g.csv", b"id,label\na,b\n", r"no column 'source' .*edges file comes first.*Its columns are 'id', 'label'"),
-        ("g.parquet", b"nonsense", "is not a Parquet file that can be read"),
-        ("g.npz", b"nonsense", "must be an .npz of plain arrays, but it cannot be read"),
-        ("g.npz", b"PK\x03\x04nonsense", "must be an .npz of plain arrays, but it cannot be read"),
+        ("g.parquet", b"nonsense", "must be a Parquet file; it cannot be read"),
+        ("g.npz", b"nonsense", "must be an .npz of plain arrays; it cannot be read"),
+        ("g.npz", b"PK\x03\x04nonsense", "must be an .npz of plain arrays; it cannot be read"),
         (
             "g.npz",
             b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (0,), }".ljust(117) + b"\n",
             "cannot be read",
         ),
-        ("g.npz", b"", "must be an .npz of plain arrays, but it cannot be read"),
+        ("g.npz", b"", "must be an .npz of plain arrays; it cannot be read"),
         ("g.mtx", b"nonsense", "cannot be read as .mtx"),
         (
             "g.mtx",
             b"%%MatrixMarket matrix coordinate pattern general\n2 3 1\n1 1\n",
-            r"must be square, but shape \[2, 3\]",
+            r"must be square; got shape \[2, 3\]",
         ),
         ("g.pt", b"nonsense", "is a pickle, and opening one can run any code in it"),
         ("g.pkl", pickle.dumps(1), "is a pickle, and opening one can run any code in it"),
@@ -318,7 +319,7 @@ CSV_EDGES = b"source,target\na,b\n"
 def test_files_that_cannot_be_read_are_refused_by_name(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message) as caught:
-        files.read(tmp_path / name)
+        read(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -329,15 +330,15 @@ EDGE = {"edges": np.array([[0], [1]])}
 @pytest.mark.parametrize(
     ("arrays", "error", "message"),
     [
-        ({"x": np.ones((2, 2))}, ValueError, r"needs an array 'edges' \[2, m\], but it has x"),
+        ({"x": np.ones((2, 2))}, ValueError, r"needs an array 'edges' \[2, m\]; got x"),
         ({**EDGE, "feature": np.ones((2, 2))}, ValueError, "unknown array 'feature'. Did you mean 'features'"),
-        ({**EDGE, "x": np.array([[1.0], [np.nan]])}, ValueError, "features must be finite, but node 1 has nan"),
+        ({**EDGE, "x": np.array([[1.0], [np.nan]])}, ValueError, "features must be finite; node 1 has nan"),
         ({**EDGE, "x": np.ones((3, 1)), "y": np.array([0, 1])}, ValueError, r"labels must have shape \[3\]"),
         ({**EDGE, "y": np.array([0.0, 1.0])}, TypeError, "labels must be integers"),
         ({"edges": np.zeros((3, 2), int)}, ValueError, r"edges must have shape \[2, m\].*Transpose it"),
         ({"edges": np.array([[0], [5]]), "y": np.array([0, 1])}, ValueError, "edge ids must be 0 .. 1"),
-        ({**EDGE, "train": np.array([True, False])}, ValueError, "belong together, but only train came"),
-        ({**EDGE, **dict.fromkeys(splits.PARTS, np.array([0]))}, TypeError, "train mask must be bool, but int64 came"),
+        ({**EDGE, "train": np.array([True, False])}, ValueError, "belong together; got only train"),
+        ({**EDGE, **dict.fromkeys(splits.PARTS, np.array([0]))}, TypeError, "train mask must be bool; got int64"),
         ({**EDGE, "y": np.array(["a", None], dtype=object)}, ValueError, "plain arrays.*allow_pickle=False"),
         (
             {"adj_indptr": np.array([0, 9, 1]), "adj_indices": np.array([1]), "adj_shape": np.array([2, 2])},
@@ -349,7 +350,7 @@ EDGE = {"edges": np.array([[0], [1]])}
 def test_bad_arrays_are_refused_by_name(tmp_path, arrays, error, message):
     np.savez(tmp_path / "g.npz", **arrays)
     with pytest.raises(error, match=message) as caught:
-        files.read(tmp_path / "g.npz")
+        read(tmp_path / "g.npz")
     assert str(tmp_path / "g.npz") in str(caught.value)
 
 
@@ -362,39 +363,43 @@ def test_missing_files_and_strange_lists_are_refused(tmp_path):
         (tmp_path / "edge.csv", FileNotFoundError, "there is no file .*edge.csv. Did you mean edges.csv?"),
         ([edges, tmp_path / "nodes.csv"], FileNotFoundError, "there is no file .*nodes.csv"),
         (tmp_path / "nowhere" / "e.csv", FileNotFoundError, "there is no file"),
-        ([], ValueError, "but an empty list came"),
-        ([edges, edges, edges], ValueError, "edges and nodes are two files, but"),
-        ([tmp_path / "a.mtx", tmp_path / "cube.npy"], ValueError, r"features \[n, d\] and labels \[n\] were wanted"),
+        ([], ValueError, "got an empty list"),
+        ([edges, edges, edges], ValueError, "one file of edges and one of nodes; got"),
+        (
+            [tmp_path / "a.mtx", tmp_path / "cube.npy"],
+            ValueError,
+            r"must hold features \[n, d\] or labels \[n\]; got shape \[2, 2, 2\]",
+        ),
         ([tmp_path / "a.mtx", tmp_path / "objects.npy"], ValueError, "cannot be read as .npy"),
-        ([tmp_path / "a.mtx", edges], ValueError, "must be .npy or .mtx, but .csv came"),
+        ([tmp_path / "a.mtx", edges], ValueError, "must be .npy or .mtx; got .csv"),
     ):
         with pytest.raises(error, match=message):
-            files.read(what)
+            read(what)
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"a folder must hold edges.csv"):
-        files.read(tmp_path / "empty")
+        read(tmp_path / "empty")
     with pytest.raises(TypeError, match="unexpected keyword argument 'label'"):
-        files.read(files.write(random_graph(0), tmp_path / "g.npz"), label="kind")
+        read(write_npz(random_graph(0), tmp_path / "g.npz"), label="kind")
 
 
 def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path, monkeypatch):
     edges = table(tmp_path / "e.parquet", EDGES)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"Parquet needs pyarrow. Install it: pip install 'adaptkry\[files\]'"):
-        files.read(edges)
+        read(edges)
 
 
 def test_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
-    path = files.write(random_graph(0), tmp_path / "g.npz")
+    path = write_npz(random_graph(0), tmp_path / "g.npz")
     before = path.read_bytes()
     monkeypatch.setattr(np, "savez_compressed", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        files.write(random_graph(1), path)
+        write_npz(random_graph(1), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_texts_and_labels_read_missing_values_as_unknown():
-    assert columns.texts(np.array([1.0, float("nan"), 2.5])) == ["1", "", "2.5"]
-    assert columns.texts(np.array([None, " a ", True], dtype=object)) == ["", "a", "True"]
-    assert columns.encode(["nan", "b", "-1", "NaN"])[0].tolist() == [-1, 0, -1, -1]
+    assert texts(np.array([1.0, float("nan"), 2.5])) == ["1", "", "2.5"]
+    assert texts(np.array([None, " a ", True], dtype=object)) == ["", "a", "True"]
+    assert encode(["nan", "b", "-1", "NaN"])[0].tolist() == [-1, 0, -1, -1]

@@ -111,7 +111,7 @@ def test_take_keeps_the_first_splits_with_their_seeds():
     assert (len(first), first.seeds, first.scheme) == (2, ADAPTKRY_SEEDS[:2], "class_balanced")
     assert torch.equal(first.test, split.test[:2])
     for count in (0, 11):
-        with pytest.raises(ValueError, match=f"must lie between 1 and 10 here, but {count} came"):
+        with pytest.raises(ValueError, match=f"must be between 1 and 10; got {count}"):
             split.take(count)
 
 
@@ -134,7 +134,7 @@ def test_fixed_splits_are_those_of_the_graph_and_warn_by_class_name():
         "test lacks class spam in every split.",
     )
     assert splits.make(graph_with_masks(), "fixed", 1).warnings[0] == "train lacks class spam in every split."
-    with pytest.raises(ValueError, match=r"toy comes without fixed splits. Draw some instead: class_balanced"):
+    with pytest.raises(ValueError, match=r"toy has no fixed splits. Draw some instead: class_balanced"):
         splits.fixed(Graph([[0], [1]], labels=[0, 1], info=Info("toy")))
 
 
@@ -165,7 +165,7 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Splits(A, B & False, C), ValueError, "needs validation nodes, but split 0 of 1 .* has none"),
+        (lambda: Splits(A, B & False, C), ValueError, "needs validation nodes; split 0 of 1 .* has none"),
         (lambda: Splits(A & False, B, C), ValueError, "needs train nodes"),
         (lambda: Splits(A, B, C & False), ValueError, "needs test nodes"),
         (lambda: Splits(A, A | B, C), ValueError, "node 0 is in train and validation of split=0"),
@@ -174,40 +174,40 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
         (
             lambda: Splits(A, B[:, :3], C),
             ValueError,
-            r"validation mask must have shape \[1, 4\] as train has, but \[1, 3",
+            r"validation mask must have shape \[1, 4\] like train; got \[1, 3",
         ),
-        (lambda: Splits(A[0], B, C), ValueError, r"train mask must have shape \[s, n\], but \[4\] came"),
-        (lambda: Splits(A[:0], B[:0], C[:0]), ValueError, r"train mask must have shape \[s, n\], but \[0, 4\] came"),
-        (lambda: Splits(A.int(), B, C), TypeError, "train mask must be a bool tensor, but torch.int32 came"),
+        (lambda: Splits(A[0], B, C), ValueError, r"train mask must have shape \[s, n\]; got \[4\]"),
+        (lambda: Splits(A[:0], B[:0], C[:0]), ValueError, r"train mask must have shape \[s, n\]; got \[0, 4\]"),
+        (lambda: Splits(A.int(), B, C), TypeError, "train mask must be a bool tensor; got torch.int32"),
         (lambda: splits.from_masks([0, 1], [2], [3]), TypeError, "A list of node ids is not a mask"),
         (
             lambda: splits.from_masks(A, B, C, y=[0, 1, -1, 1]),
             ValueError,
-            "node 2 is in the test mask but has no label",
+            "every node in a mask needs a label; node 2 in the test mask has none",
         ),
-        (lambda: splits.from_masks(A, B, C, y=[0, 1]), ValueError, "2 labels came for Splits"),
+        (lambda: splits.from_masks(A, B, C, y=[0, 1]), ValueError, "got 2 labels for Splits"),
         (
             lambda: splits.uniform([0, 0, 0, -1]),
             ValueError,
-            r"at least 2 classes, but the 3 labelled nodes \(of 4\) are all of class 0",
+            r"at least 2 classes; the 3 labelled nodes \(of 4\) are all of class 0",
         ),
         (lambda: splits.stratified([-1, -1]), ValueError, "none of 2 nodes has a label"),
         (lambda: splits.class_balanced([0, 1]), ValueError, "needs validation nodes"),
-        (lambda: splits.class_balanced([0, 1] * 9, seeds=[]), ValueError, "at least one seed, but none came"),
-        (lambda: splits.stratified([0, 1] * 9, 0), ValueError, "splits must be 1 or more, but 0 came"),
+        (lambda: splits.class_balanced([0, 1] * 9, seeds=[]), ValueError, "at least one seed; got none"),
+        (lambda: splits.stratified([0, 1] * 9, 0), ValueError, "splits must be 1 or more; got 0"),
         (
             lambda: splits.uniform([0, 1] * 9, 2, (0.6, 0.6, 0.2)),
             ValueError,
-            "add up to at most 1 .*0.6, 0.6, 0.2. came",
+            "add up to at most 1 .*got .0.6, 0.6, 0.2",
         ),
-        (lambda: splits.uniform([0, 1] * 9, 2, (0.6, 0.0, 0.2)), ValueError, "three numbers above 0"),
-        (lambda: splits.uniform([0, 1] * 9, count=2.5), TypeError, "splits must be a whole number, but 2.5 came"),  # type: ignore[arg-type]
+        (lambda: splits.uniform([0, 1] * 9, 2, (0.6, 0.0, 0.2)), ValueError, "three positive numbers"),
+        (lambda: splits.uniform([0, 1] * 9, count=2.5), TypeError, "splits must be an integer; got 2.5"),  # type: ignore[arg-type]
         (
             lambda: splits.make(graph_with_masks(), "class_balanced", 11),
             ValueError,
-            "10 published seeds, but 11 .* another scheme: stratified",
+            "10 published seeds, one per split; got 11 .* another scheme: stratified",
         ),
-        (lambda: splits.make(graph_with_masks(), "fixed", 3), ValueError, "between 1 and 2 here, but 3 came"),
+        (lambda: splits.make(graph_with_masks(), "fixed", 3), ValueError, "between 1 and 2; got 3"),
     ],
 )
 def test_bad_splits_are_refused(make, error, message):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from adaptkry.cli.fit import app
 from adaptkry.common import rows as results
 from adaptkry.graphs import load as datasets
-from adaptkry.graphs.benchmarks import raw_files as raw
+from adaptkry.graphs.benchmarks import raw_files
 from adaptkry.paper import cells, documents
 from adaptkry.paper import measure as core
 from adaptkry.paper import reproduce as reproduction
@@ -27,7 +27,7 @@ STAMP = {"made": "2026-01-01T00:00:00", "quick": False, "commit": "c", "device":
 
 @pytest.fixture
 def _no_data(monkeypatch):
-    monkeypatch.setattr(raw, "places", lambda _root=None: [])
+    monkeypatch.setattr(raw_files, "search_folders", lambda _root=None: [])
     core._load.cache_clear()
     yield
     core._load.cache_clear()

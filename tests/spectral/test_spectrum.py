@@ -14,8 +14,8 @@ from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.operators import Diagonal
 from adaptkry.spectral.propagation import Laplacian, Propagation
 from adaptkry.spectral.spectrum import angles, eigenvalues, extremes, grade, lambda_star
+from benchmark_graphs import benchmark_graph
 from contracts import assert_close, random_signal
-from real import real_graph
 from strategies import graphs, random_graph
 
 TAUS = [0.3, 0.5, 1.0, 1.5, 1.7]
@@ -198,7 +198,7 @@ def test_centres_and_density_belong_to_the_bins():
 @pytest.mark.data
 @pytest.mark.parametrize("tau", [0.5, 1.0, 1.5])
 def test_density_of_chameleon_is_right_and_sharp(tau):
-    P = Propagation(real_graph("chameleon").undirected(), tau)
+    P = Propagation(benchmark_graph("chameleon").undirected(), tau)
     found = density_of_states(P, moments=2000)
     assert (np.abs(found.mass - exact_shares(P, found)) <= found.error).all()
     assert found.error.sum() < 0.3  # all 51 bars together, of a mass of 1

@@ -1,4 +1,4 @@
-"""The door: bad input is refused here, once, with what was wanted, what came and what to do."""
+"""Input checks: each error says what was expected, what was given and what to do."""
 
 import math
 import numbers
@@ -14,49 +14,49 @@ FLOATS = (torch.float32, torch.float64)
 
 
 def tensor(values, what: str) -> Tensor:
-    """Turn array-like `values` into a tensor, copying only where torch must, or say why that cannot be."""
+    """Turn array-like `values` into a tensor, copying only where torch must."""
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
-            raise TypeError(f"{what} must be dense or SciPy sparse, but {values.layout} came. Use .to_dense().")
+            raise TypeError(f"{what} must be dense or SciPy sparse; got {values.layout}. Use .to_dense().")
         return values
-    try:  # torch takes neither reversed arrays (negative strides) nor, without a warning, read-only ones
+    try:  # torch accepts neither reversed arrays (negative strides) nor, without a warning, read-only ones
         return torch.as_tensor(np.require(values, requirements=["C", "W", "E"]))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{what} must be numbers in an array, but {type(values).__name__} came ({error}). "
+            f"{what} must be numbers in an array; got {type(values).__name__} ({error}). "
             f"Pass a NumPy array, a tensor or nested lists of equal length."
         ) from None
 
 
 def real(values: Tensor, what: str) -> Tensor:
-    """Refuse complex numbers: dropping the imaginary part would lose information in silence."""
+    """Refuse complex numbers: dropping the imaginary part would lose information silently."""
     if values.is_complex():
         raise TypeError(
-            f"{what} must be real, but {values.dtype} came. Pass the real part, or real and imaginary side by side."
+            f"{what} must be real; got {values.dtype}. Pass the real part, or real and imaginary side by side."
         )
     return values
 
 
 def integers(values, what: str) -> Tensor:
-    """Whole numbers as int64. Floats are refused even when they look whole: ids are not measurements."""
+    """Integers as int64. Floats are refused even where they are whole: ids are not measurements."""
     found = real(tensor(values, what), what)
     if found.numel() == 0:
         return found.to(torch.int64)
     if found.is_floating_point() or found.dtype == torch.bool:
         raise TypeError(
-            f"{what} must be integers, but {found.dtype} came (first value {found.flatten()[0].item()}). "
-            f"Convert them yourself if they are whole numbers: values.astype('int64')."
+            f"{what} must be integers; got {found.dtype} (first value {found.flatten()[0].item()}). "
+            f"Convert them first if they are whole numbers: values.astype('int64')."
         )
     return found.to(torch.int64)
 
 
 def finite(values: Tensor, what: str, row: str = "row") -> Tensor:
-    """Refuse NaN and infinity, naming the first place they stand."""
+    """Refuse NaN and infinity; the error names the first row that has one."""
     good = torch.isfinite(values)
     if not good.all():
         place = (~good).nonzero()[0].tolist() or [0]
         raise ValueError(
-            f"{what} must be finite, but {row} {place[0]} has {values[~good][0].item()}. "
+            f"{what} must be finite; {row} {place[0]} has {values[~good][0].item()}. "
             f"Fill or drop missing values before building the graph."
         )
     return values
@@ -84,12 +84,12 @@ def features(values, nodes: int):
         matrix = floats(values, "features", "node")
     if matrix.ndim != 2 or matrix.shape[0] != nodes:
         raise ValueError(
-            f"features must have shape [{nodes}, d], one row a node, but {list(matrix.shape)} came. "
+            f"features must have shape [{nodes}, d], one row per node; got {list(matrix.shape)}. "
             f"Check the number of nodes, or transpose the features."
         )
     if matrix.shape[1] == 0:
         raise ValueError(
-            f"features must have at least one column, but shape {list(matrix.shape)} came. "
+            f"features must have at least one column; got shape {list(matrix.shape)}. "
             f"Without features use torch.eye(n), node degrees or positional encodings."
         )
     return matrix
@@ -102,46 +102,46 @@ def labels(values, nodes: int) -> Tensor:
         found = found[:, 0]
     if found.shape != (nodes,):
         raise ValueError(
-            f"labels must have shape [{nodes}], one a node, but {list(found.shape)} came. Use -1 for unknown labels."
+            f"labels must have shape [{nodes}], one per node; got {list(found.shape)}. Use -1 for unknown labels."
         )
     if len(found) and int(found.min()) < -1:
         node = int(found.argmin())
         raise ValueError(
-            f"labels must be 0, 1, 2, ... or -1 for unknown, but node {node} has {int(found[node])}. "
+            f"labels must be 0, 1, 2, ... or -1 for unknown; node {node} has {int(found[node])}. "
             f"Number the classes from 0."
         )
     return found
 
 
 def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
-    """Labels [n] with at least two classes among the known ones; with one there is nothing to learn."""
+    """Labels [n] with at least two classes among the known ones; with one class there is nothing to learn."""
     sizes = class_sizes(y)
     found = sizes.nonzero()[:, 0].tolist()
     if not found:
-        raise ValueError(f"training needs at least 2 classes, but none of {len(y)} nodes has a label. Label some.")
+        raise ValueError(f"training needs at least 2 classes; none of {len(y)} nodes has a label. Label some.")
     if len(found) == 1:
         name = names[found[0]] if names else found[0]
         raise ValueError(
-            f"training needs at least 2 classes, but the {int(sizes.sum())} labelled nodes (of {len(y)}) are all of "
+            f"training needs at least 2 classes; the {int(sizes.sum())} labelled nodes (of {len(y)}) are all of "
             f"class {name!r}. Label nodes of another class too."
         )
     return y
 
 
-PIECE = 2**20  # labels that are counted at once: torch's `unique` copies and sorts all of them
+COUNTED_AT_ONCE = 2**20  # labels; torch's `unique` would copy and sort all of them
 
 
 def class_sizes(y: Tensor, mask: Tensor | None = None) -> Tensor:
-    """How many nodes of a mask [n], or of all, each class has: [classes]; unknown labels are not counted.
+    """Number of nodes of each class [classes], among a mask [n] or all nodes; unknown labels are not counted.
 
     >>> class_sizes(torch.tensor([2, 0, -1, 2]))
     tensor([1, 0, 2])
     """
     classes = max(0, int(y.max()) + 1) if len(y) else 0
     sizes = torch.zeros(classes, dtype=torch.long)
-    for start in range(0, len(y), PIECE):
-        some = y[start : start + PIECE]
-        some = some if mask is None else some[mask[start : start + PIECE]]
+    for start in range(0, len(y), COUNTED_AT_ONCE):
+        some = y[start : start + COUNTED_AT_ONCE]
+        some = some if mask is None else some[mask[start : start + COUNTED_AT_ONCE]]
         sizes += torch.bincount(some[some >= 0], minlength=classes)
     return sizes
 
@@ -152,18 +152,18 @@ def edges(values, nodes: int | None) -> tuple[Tensor, int]:
     if found.numel() == 0:
         found = found.reshape(2, 0)
     if found.ndim != 2 or found.shape[0] != 2:
-        # [m, 2] is not guessed at: with two edges nobody could tell the two layouts apart.
+        # [m, 2] is not guessed: with two edges the two layouts cannot be told apart.
         hint = "Transpose it: edges.T." if found.ndim == 2 and found.shape[1] == 2 else "Pass pairs of node ids."
-        raise ValueError(f"edges must have shape [2, m], sources above targets, but {list(found.shape)} came. {hint}")
+        raise ValueError(f"edges must have shape [2, m], sources above targets; got {list(found.shape)}. {hint}")
     if found.numel() and int(found.min()) < 0:
-        raise ValueError(f"edge ids must be 0 or more, but {int(found.min())} came. Number the nodes from 0.")
+        raise ValueError(f"edge ids must be 0 or more; got {int(found.min())}. Number the nodes from 0.")
     highest = int(found.max()) if found.numel() else -1
     nodes = highest + 1 if nodes is None else count(nodes, "the number of nodes")
     if nodes == 0:
-        raise ValueError("a graph needs at least one node, but none came. Pass edges, features or nodes=....")
+        raise ValueError("a graph needs at least one node; got none. Pass edges, features or nodes=....")
     if highest >= nodes:
         raise ValueError(
-            f"edge ids must be 0 .. {nodes - 1} for {nodes} nodes, but {highest} came. "
+            f"edge ids must be 0 .. {nodes - 1} for {nodes} nodes; got {highest}. "
             f"Number the nodes from 0, or give features, labels or a number of nodes for all {highest + 1}."
         )
     return found, nodes
@@ -173,56 +173,54 @@ def weights(values, edges: int) -> Tensor:
     """Non-negative finite edge weights [m] as float64."""
     found = finite(real(tensor(values, "weights"), "weights").to(torch.float64), "weights", "edge")
     if found.shape != (edges,):
-        raise ValueError(f"weights must have shape [{edges}], one an edge, but {list(found.shape)} came.")
+        raise ValueError(f"weights must have shape [{edges}], one per edge; got shape {list(found.shape)}.")
     if edges and float(found.min()) < 0:
         edge = int(found.argmin())
         raise ValueError(
-            f"weights must not be negative, but edge {edge} has {float(found[edge])}: degrees could vanish and "
-            f"their roots would be NaN. Take absolute values, or drop such edges."
+            f"weights must not be negative; edge {edge} has {float(found[edge])}: degrees could vanish and "
+            f"their square roots would be NaN. Take absolute values, or drop such edges."
         )
     return found
 
 
 def count(value, what: str) -> int:
-    """A whole number, zero or more."""
+    """An integer, zero or more."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{what} must be a whole number, but {value!r} came.")
+        raise TypeError(f"{what} must be an integer; got {value!r}.")
     if value < 0:
-        raise ValueError(f"{what} must be 0 or more, but {value} came.")
+        raise ValueError(f"{what} must be 0 or more; got {value}.")
     return int(value)
 
 
 def taus(value) -> tuple[float, ...]:
-    """One tau or several, each finite and above zero."""
+    """One tau or several, each finite and positive."""
     listed = isinstance(value, Sequence | Tensor | np.ndarray) and not isinstance(value, str | bytes)
     many: list[Any] = list(value) if listed and getattr(value, "ndim", 1) else [value]
     if not many:
-        raise ValueError("tau must be a number or a list of numbers, but an empty list came.")
+        raise ValueError("tau must be a number or a list of numbers; got an empty list. Try 0.5.")
     for tau in many:
         if isinstance(tau, str | bool | np.bool | complex) or not hasattr(tau, "__float__") or np.ndim(tau):
-            raise TypeError(f"tau must be a number above 0, but {tau!r} came.")
+            raise TypeError(f"tau must be a positive number; got {tau!r}. Try 0.1 to 1.9.")
         if not math.isfinite(tau) or tau <= 0:
             raise ValueError(
-                f"tau must be finite and above 0, but {float(tau)} came. "
-                f"Small tau stays near the node itself, 1 is the plain graph, 2 is already far; try 0.1 to 1.9."
+                f"tau must be positive and finite; got {float(tau)}. "
+                f"Try 0.1 to 1.9: a small tau stays near the node itself, 1 is the graph as it is."
             )
     return tuple(float(tau) for tau in many)
 
 
 def signal(x, nodes: int, copies: int | None = None) -> Tensor:
-    """A signal an operator can act on: a real float tensor [n] or [n, d]; with `copies` [r, n, d] or [n, d]."""
+    """A signal that an operator can act on: a real float tensor [n] or [n, d]; with `copies` [r, n, d] or [n, d]."""
     if not isinstance(x, Tensor):
-        raise TypeError(
-            f"an operator acts on a torch tensor, but {type(x).__name__} came. Use torch.as_tensor(x) first."
-        )
+        raise TypeError(f"an operator acts on a torch tensor; got {type(x).__name__}. Use torch.as_tensor(x) first.")
     real(x, "the signal")
     if x.dtype not in FLOATS:
-        raise TypeError(f"the signal must be float32 or float64, but {x.dtype} came. Use x.float() or x.double().")
+        raise TypeError(f"the signal must be float32 or float64; got {x.dtype}. Use x.float() or x.double().")
     if copies is None:
         good, wanted = x.ndim in (1, 2) and x.shape[0] == nodes, f"[{nodes}] or [{nodes}, d]"
     else:
         good = x.ndim in (2, 3) and x.shape[-2] == nodes and x.shape[:-2] in ((), (copies,))
         wanted = f"[{nodes}, d] or [{copies}, {nodes}, d]"
     if not good or x.numel() == 0:
-        raise ValueError(f"the signal must have shape {wanted}, d at least 1, but {list(x.shape)} came.")
+        raise ValueError(f"the signal must have shape {wanted}, d at least 1; got {list(x.shape)}. Reshape it.")
     return x

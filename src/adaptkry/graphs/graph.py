@@ -1,4 +1,4 @@
-"""A graph: edges, features and labels, checked once at the door and never changed afterwards.
+"""A graph: edges, features and labels, checked when it is built and not changed afterwards.
 
 `Graph` keeps its adjacency matrix `A` as compact CSR: row i lists the nodes that i points to.
 An unweighted graph stores no values at all; every entry is 1.
@@ -39,7 +39,7 @@ class Graph:
         features: [n, d], dense or SciPy sparse; optional.
         labels: class of each node [n], -1 = unknown; optional.
         nodes: number of nodes; by default read off features, labels or the highest id.
-        weights: non-negative edge weights [m]; without them every edge counts 1.
+        weights: non-negative edge weights [m]; without them every edge has weight 1.
         directed: keep the direction of edges. Otherwise each edge is entered both ways.
         self_loops: keep edges from a node to itself (one diagonal entry each), or drop them.
         info: name, metric, fixed splits and the names of classes and nodes.
@@ -80,7 +80,7 @@ class Graph:
         self.is_directed = bool(directed)
         self.info = info or Info()
         self.indptr, self.indices = compact(matrix.indptr), compact(matrix.indices)
-        if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels want one index type
+        if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels need one index type
             self.indptr, self.indices = self.indptr.long(), self.indices.long()
         self.weights = None if weights is None else torch.from_numpy(matrix.data)
         self.features = None if features is None else checks.features(features, n)
@@ -90,9 +90,9 @@ class Graph:
     def from_scipy(cls, adjacency, features=None, labels=None, *, weighted: bool = False, **options) -> "Graph":
         """From a square SciPy sparse matrix; `weighted` keeps its values, otherwise every entry counts 1."""
         if not sp.issparse(adjacency):
-            raise TypeError(f"from_scipy wants a SciPy sparse matrix, but {type(adjacency).__name__} came.")
+            raise TypeError(f"from_scipy needs a SciPy sparse matrix; got {type(adjacency).__name__}. Convert it.")
         if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
-            raise ValueError(f"an adjacency matrix must be square, but shape {list(adjacency.shape)} came.")
+            raise ValueError(f"an adjacency matrix must be square; got shape {list(adjacency.shape)}.")
         matrix = sp.csr_array(adjacency).tocoo()  # repeated entries of a COO matrix add up
         matrix.eliminate_zeros()
         pairs = np.stack([matrix.row, matrix.col]).astype(np.int64)
@@ -103,18 +103,18 @@ class Graph:
     def from_pyg(cls, data, **options) -> "Graph":
         """From a PyG `Data` (anything with edge_index, num_nodes and perhaps x, y, edge_weight)."""
         if getattr(data, "edge_index", None) is None:
-            raise ValueError(f"from_pyg wants a Data with edge_index, but {data!r} has none.")
+            raise ValueError(f"from_pyg needs a Data with edge_index; {data!r} has none. Set data.edge_index.")
         get = lambda name: getattr(data, name, None)  # noqa: E731  PyG raises or returns None by version
         options.setdefault("directed", bool(data.is_directed()))
         return cls(data.edge_index, get("x"), get("y"), nodes=data.num_nodes, weights=get("edge_weight"), **options)
 
     @classmethod
     def from_networkx(cls, graph, features=None, labels=None, *, weight: str | None = None, **options) -> "Graph":
-        """From a NetworkX graph; nodes are numbered in its own order, `weight` names an edge attribute."""
-        import networkx as nx  # noqa: TID251  the one door
+        """From a NetworkX graph; nodes are numbered in its order, `weight` names an edge attribute."""
+        import networkx as nx  # noqa: TID251  the only import of NetworkX
 
         if graph.number_of_nodes() == 0:
-            raise ValueError("a graph needs at least one node, but an empty NetworkX graph came.")
+            raise ValueError("a graph needs at least one node; got an empty NetworkX graph. Add nodes.")
         matrix = nx.to_scipy_sparse_array(graph, weight=weight, format="coo")  # type: ignore[arg-type]
         options.setdefault("directed", graph.is_directed())
         return cls.from_scipy(matrix, features, labels, weighted=weight is not None, **options)
@@ -146,7 +146,7 @@ class Graph:
 
     @cached_property
     def adjacency(self) -> sp.csr_array:
-        """A as a SciPy matrix of float64, for what SciPy does better."""
+        """A as a SciPy matrix of float64."""
         values = np.ones(self.entries) if self.weights is None else self.weights.numpy()
         return sp.csr_array((values, self.indices.numpy(), self.indptr.numpy()), shape=(self.nodes, self.nodes))
 
@@ -155,7 +155,7 @@ class Graph:
         if direction == "both" and self.is_directed:
             return self.undirected().degree()
         if direction not in ("both", "out", "in"):
-            raise ValueError(f'direction must be "both", "out" or "in", but {direction!r} came.')
+            raise ValueError(f'direction must be "both", "out" or "in"; got {direction!r}.')
         sums = self.adjacency.sum(axis=0 if direction == "in" else 1)
         return torch.from_numpy(np.asarray(sums, dtype=np.float64).ravel())
 
@@ -170,20 +170,20 @@ class Graph:
 
     def undirected(self) -> "Graph":
         """The same graph with each edge entered both ways; itself if it is undirected already."""
-        return self._remake(self.adjacency, directed=False) if self.is_directed else self
+        return self._rebuilt(self.adjacency, directed=False) if self.is_directed else self
 
     def transposed(self) -> "Graph":
-        """The same graph with every edge turned round."""
-        return self._remake(self.adjacency.T, directed=True) if self.is_directed else self
+        """The same graph with every edge reversed."""
+        return self._rebuilt(self.adjacency.T, directed=True) if self.is_directed else self
 
     def without_self_loops(self) -> "Graph":
         """The same graph without edges from a node to itself."""
-        return self._remake(self.adjacency, directed=self.is_directed, self_loops=False)
+        return self._rebuilt(self.adjacency, directed=self.is_directed, self_loops=False)
 
     def with_self_loops(self) -> "Graph":
         """The same graph with an edge of weight 1 from each node to itself where there was none."""
         missing = sp.diags_array((self.adjacency.diagonal() == 0).astype(np.float64))
-        return self._remake(self.adjacency + missing, directed=self.is_directed)
+        return self._rebuilt(self.adjacency + missing, directed=self.is_directed)
 
     def with_columns(self, order: Sequence[int]) -> "Graph":
         """The same graph with its feature columns in another order."""
@@ -198,7 +198,7 @@ class Graph:
         other.__dict__.update(self.__dict__, y=checks.labels(labels, self.nodes))
         return other
 
-    def _remake(self, adjacency, **options) -> "Graph":
+    def _rebuilt(self, adjacency, **options) -> "Graph":
         return Graph.from_scipy(
             adjacency, self.features, self.y, weighted=self.weights is not None, info=self.info, **options
         )
@@ -216,12 +216,12 @@ class Graph:
 def len_of(rows) -> int:
     """Number of rows of an array, a tensor, a SciPy matrix or a list."""
     if not (rows.shape if hasattr(rows, "shape") else hasattr(rows, "__len__")):
-        raise TypeError(f"features and labels must be arrays with one row a node, but {rows!r} came.")
+        raise TypeError(f"features and labels must be arrays with one row per node; got {rows!r}.")
     return rows.shape[0] if hasattr(rows, "shape") else len(rows)
 
 
 def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: bool, self_loops: bool) -> sp.csr_array:
-    """Sort the edges into CSR, merging repeats, symmetrising and dropping loops as asked."""
+    """Edges as a CSR matrix: repeated ones merged, entered both ways and without self-loops where requested."""
     if not self_loops:
         kept = pairs[0] != pairs[1]
         pairs, values = pairs[:, kept], values if values is None else values[kept]
@@ -235,7 +235,7 @@ def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: boo
 
 
 def compact(index: np.ndarray | Sequence[int]) -> Tensor:
-    """Indices as int32 while they fit, int64 beyond: half the memory, the same speed."""
+    """Indices as int32 where they fit, otherwise int64: half the memory, the same speed."""
     array = np.asarray(index)
     narrow = array.size == 0 or array.max() < 2**31
     return torch.from_numpy(array.astype(np.int32 if narrow else np.int64))

@@ -1,4 +1,4 @@
-"""Do neighbours agree? The five measures people use, over edges whose two ends are both labelled.
+"""Homophily: five measures of whether neighbours have the same class, over edges whose two ends are labelled.
 
 Self-loops count as edges of a node with itself, as they do in PyG; drop them from the graph first
 (`graph.without_self_loops()`) if that is not wanted. Weights are ignored: these are counts of edges.
@@ -17,7 +17,7 @@ def class_counts(graph: Graph) -> Tensor:
     known = (source >= 0) & (target >= 0)
     if not known.any():
         raise ValueError(
-            f"homophily needs edges between labelled nodes, but none of {graph.entries} entries has both ends labelled."
+            f"homophily needs edges between labelled nodes; none of {graph.entries} entries has both ends labelled."
         )
     c = graph.classes
     cells = torch.bincount(source[known] * c + target[known], minlength=c * c)
@@ -25,15 +25,15 @@ def class_counts(graph: Graph) -> Tensor:
 
 
 def edge(graph: Graph) -> float:
-    """Share of edges that join nodes of one class (the paper's h)."""
+    """Share of edges between nodes of the same class (the paper's h)."""
     counts = class_counts(graph)
     return float(counts.trace() / counts.sum())
 
 
 def node(graph: Graph) -> float:
-    """Mean over nodes of the share of their neighbours that agree.
+    """Mean over nodes of the share of their neighbours that have the same class.
 
-    Nodes without a labelled neighbour say nothing and are left out (PyG counts them as 0).
+    Nodes without a labelled neighbour are left out (PyG counts them as 0).
     """
     class_counts(graph)  # refuses graphs with no labelled edge
     rows = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
@@ -48,7 +48,7 @@ def class_insensitive(graph: Graph) -> float:
     """Lim et al. 2021: excess of each class's own agreement over its share of nodes, averaged over c - 1."""
     counts = class_counts(graph)
     if len(counts) < 2:
-        raise ValueError(f"class-insensitive homophily needs at least 2 classes, but {len(counts)} came.")
+        raise ValueError(f"class-insensitive homophily needs at least 2 classes; got {len(counts)}. Label more nodes.")
     labelled = graph.y[graph.y >= 0]
     share = torch.bincount(labelled, minlength=len(counts)).double() / len(labelled)
     agreement = counts.diagonal() / counts.sum(1).clamp(min=1)
@@ -58,9 +58,11 @@ def class_insensitive(graph: Graph) -> float:
 def adjusted(graph: Graph) -> float:
     """Platonov et al. 2023: edge homophily corrected for chance; 0 for random wiring, 1 for perfect agreement."""
     counts = class_counts(graph)
-    chance = float(counts.sum(0) @ counts.sum(1) / counts.sum() ** 2)  # both ends drawn on their own
+    chance = float(counts.sum(0) @ counts.sum(1) / counts.sum() ** 2)  # both ends drawn independently
     if chance == 1:
-        raise ValueError("adjusted homophily needs edges at two or more classes, but all edges are at one class.")
+        raise ValueError(
+            "adjusted homophily needs edges at two or more classes; all edges are at one class. Label more nodes."
+        )
     return (edge(graph) - chance) / (1 - chance)
 
 
@@ -70,7 +72,9 @@ def label_informativeness(graph: Graph) -> float:
     joint = joint / joint.sum()
     entropy = _entropy(joint.sum(1))
     if entropy == 0:
-        raise ValueError("label informativeness needs edges at two or more classes, but all edges are at one class.")
+        raise ValueError(
+            "label informativeness needs edges at two or more classes; all edges are at one class. Label more nodes."
+        )
     return float((entropy + _entropy(joint.sum(0)) - _entropy(joint)) / entropy)
 
 

@@ -1,4 +1,4 @@
-"""Graphs to work on: built in, benchmarks, or your own files."""
+"""Load a graph: built in, a benchmark, or your own data."""
 
 import copy
 from collections.abc import Callable
@@ -8,28 +8,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from adaptkry.common.lookup import pick
-from adaptkry.graphs.benchmarks import loaders as benchmarks
-from adaptkry.graphs.benchmarks import raw_files as raw
+from adaptkry.graphs import readers
 from adaptkry.graphs.benchmarks.catalogue import CARDS, Card
+from adaptkry.graphs.benchmarks.loaders import load_benchmark
+from adaptkry.graphs.benchmarks.raw_files import find
 from adaptkry.graphs.graph import Graph
-from adaptkry.graphs.readers import arrays as files
-from adaptkry.graphs.readers.paths import TABLES
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 
 BUILT_IN: dict[str, Callable[..., Graph]] = {"csbm": csbm, "csbm-directed": directed_csbm}
 NAMES: dict[str, Card | Callable[..., Graph]] = {**CARDS, **BUILT_IN}
-ENDINGS = (*TABLES, *files.READERS, *files.PICKLES, ".npy")
 
 
-def load(what, *, root: str | Path | None = None, normalise: bool = False, **options) -> Graph:
+def load(data, *, root: str | Path | None = None, normalise: bool = False, **options) -> Graph:
     """Load a graph.
 
     Args:
-        what: a built-in name ("csbm", "csbm-directed"), the name of a benchmark ("cora", ...; see `describe`), or
-            your own: a path, a list of paths (edges, nodes), a folder, a PyG `Data`.
-        root: for benchmarks, a folder with raw files, looked through before $ADAPTKRY_DATA and any download.
+        data: a built-in name ("csbm", "csbm-directed"), the name of a benchmark ("cora", ...; see `describe`), or
+            your own data: a path, a list of paths (edges, nodes), a folder, a PyG `Data`, a NetworkX graph.
+        root: for benchmarks, a folder with raw files, searched before $ADAPTKRY_DATA and downloaded files.
         normalise: divide each row of features by its sum, as PyG's NormalizeFeatures does.
-        **options: of `csbm`, of `benchmarks.load` (`download=False`), or of `files.read`.
+        **options: of `csbm`, of `load_benchmark` (`download=False`), or of `readers.read`.
 
     >>> load("csbm", nodes=100, seed=1)
     Graph(nodes=100, entries=..., features=16, classes=2, undirected)
@@ -38,29 +36,24 @@ def load(what, *, root: str | Path | None = None, normalise: bool = False, **opt
     ...
     ValueError: unknown graph 'coral'. Did you mean 'cora' or ...? Known: ...
     """
-    graph = _load(what, root, options)
+    graph = _load(data, root, options)
     return normalised(graph) if normalise else graph
 
 
-def _load(what, root: str | Path | None, options: dict) -> Graph:
-    if not isinstance(what, str) or _is_path(what):
-        return files.read(what, **_without_root(what, root, options))
-    entry = pick(NAMES, what.lower(), "graph")
+def _load(data, root: str | Path | None, options: dict) -> Graph:
+    is_name = isinstance(data, str) and not _is_path(data)
+    entry = pick(NAMES, data.lower(), "graph") if is_name else None
     if isinstance(entry, Card):
-        return benchmarks.load(entry, root, **options)
-    return entry(**_without_root(what, root, options))
-
-
-def _without_root(what, root: str | Path | None, options: dict) -> dict:
+        return load_benchmark(entry, root, **options)
     if root is not None:
-        raise ValueError(f"a data root is for benchmarks, whose files are looked for there; {what} does not need it.")
-    return options
+        raise ValueError(f"a data root is only for benchmarks; got {root} for {data}. Leave it out.")
+    return readers.read(data, **options) if entry is None else entry(**options)
 
 
 def _is_path(text: str) -> bool:
-    """A name with a slash or a known ending is a path, and so is a folder or file that is there under no known name."""
-    looks = "/" in text or "\\" in text or text.lower().endswith(ENDINGS)
-    return looks or (text.lower() not in NAMES and Path(text).exists())
+    """Whether text is a path: it has a slash or a known suffix, or it exists and is no known name."""
+    looks_like_path = "/" in text or "\\" in text or text.lower().endswith(readers.SUFFIXES)
+    return looks_like_path or (text.lower() not in NAMES and Path(text).exists())
 
 
 def normalised(graph: Graph) -> Graph:
@@ -70,22 +63,22 @@ def normalised(graph: Graph) -> Graph:
     """
     x, lowest = graph.features, 0.0 if graph.features is None else float(graph.features.min())
     if x is None:
-        raise ValueError(f"normalise needs features, but {graph.info.name} has none.")
-    made = copy.copy(graph)
+        raise ValueError(f"normalise needs features; {graph.info.name} has none. Add some, or leave it out.")
+    other = copy.copy(graph)
     if sp.issparse(x) and lowest == 0:
-        made.features = sp.csr_array(x.multiply(1 / np.maximum(x.sum(axis=1), 1)[:, None])).astype(x.dtype)
+        other.features = sp.csr_array(x.multiply(1 / np.maximum(x.sum(axis=1), 1)[:, None])).astype(x.dtype)
     else:
         shifted = graph.x - lowest
-        made.features = shifted / shifted.sum(1, keepdim=True).clamp(min=1)
-    return made
+        other.features = shifted / shifted.sum(1, keepdim=True).clamp(min=1)
+    return other
 
 
 def describe() -> list[dict]:
-    """One row a graph that `load` knows by name; None is "not known", `found` the folder that has its files."""
+    """One row per graph that `load` knows by name; None means unknown, `found` is the folder that has its files."""
     rows: list[dict] = [{"name": name, "source": "built in", "metric": "accuracy"} for name in BUILT_IN]
     for card in CARDS.values():
-        what = ("nodes", "entries", "features", "classes", "homophily", "directed", "metric", "splits", "source")
-        figures = {field: getattr(card, field) for field in what}
+        fields = ("nodes", "entries", "features", "classes", "homophily", "directed", "metric", "splits", "source")
+        figures = {field: getattr(card, field) for field in fields}
         checked = "measured" if card.measured else "published, not checked here"
-        rows.append({"name": card.name, **figures, "figures": checked, "found": raw.find(card)})
+        rows.append({"name": card.name, **figures, "figures": checked, "found": find(card)})
     return rows

@@ -1,7 +1,7 @@
-"""Which nodes train, which choose the model, which are only scored: masks, many splits as one leading axis.
+"""Splits of the nodes into training, validation and test: bool masks [s, n], many splits as one leading axis.
 
-The published generator draws the same number of training nodes from every class, so that small classes may never
-reach validation and test; `Splits.warnings` says so whenever it happens, for every scheme.
+The published generator draws the same number of training nodes from every class, so that small classes may be missing
+from validation and test; `Splits.warnings` lists every class that a part lacks, for every scheme.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,13 +29,28 @@ Fractions = tuple[float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Bool masks [s, n] of s splits over n nodes: in each the three parts are disjoint, and none is empty."""
+    """Several splits of the same nodes: bool masks [s, n] of s splits over n nodes.
+
+    In every split the three parts are disjoint and none is empty.
+
+    Args:
+        train: nodes that are trained on.
+        validation: nodes that choose epoch and settings.
+        test: nodes that are only scored.
+        scheme: how the splits were drawn, one of `SPLITS`, or "masks".
+        seeds: one per split where they were drawn at random.
+        warnings: sentences about classes that a part lacks.
+
+    >>> y = torch.arange(100) % 2
+    >>> stratified(y, count=3)
+    Splits(stratified, splits=3, nodes=100, train=60, validation=20, test=20)
+    """
 
     train: Tensor
     validation: Tensor
     test: Tensor
     scheme: str = "masks"
-    seeds: tuple[int, ...] = ()  # one a split where chance was involved
+    seeds: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self):
@@ -46,14 +61,14 @@ class Splits:
 
     def _check(self, part: str, mask) -> None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"the {part} mask must be a bool tensor, but {getattr(mask, 'dtype', type(mask))} came.")
+            raise TypeError(f"the {part} mask must be a bool tensor; got {getattr(mask, 'dtype', type(mask))}.")
         if mask.ndim != 2 or mask.shape != self.train.shape or not len(mask):
-            wanted = "[s, n]" if part == "train" else f"{list(self.train.shape)} as train has"
-            raise ValueError(f"the {part} mask must have shape {wanted}, but {list(mask.shape)} came.")
+            expected = "[s, n]" if part == "train" else f"{list(self.train.shape)} like train"
+            raise ValueError(f"the {part} mask must have shape {expected}; got {list(mask.shape)}.")
         if not mask.any(1).all():
             empty = int((~mask.any(1)).nonzero()[0])
             raise ValueError(
-                f"every split needs {part} nodes, but split {empty} of {len(mask)} ({self.scheme}) has none. "
+                f"every split needs {part} nodes; split {empty} of {len(mask)} ({self.scheme}) has none. "
                 f"Label more nodes, or choose other fractions or masks."
             )
 
@@ -61,31 +76,37 @@ class Splits:
         return len(self.train)
 
     def __repr__(self) -> str:
-        sizes = " / ".join(str(int(getattr(self, part)[0].sum())) for part in PARTS)
-        return f"Splits({self.scheme}, splits={len(self)}, nodes={self.train.shape[1]}, first={sizes})"
+        sizes = ", ".join(f"{part}={_range(getattr(self, part).sum(1))}" for part in PARTS)
+        return f"Splits({self.scheme}, splits={len(self)}, nodes={self.train.shape[1]}, {sizes})"
 
     def take(self, count: int) -> "Splits":
-        """The first `count` splits; warnings speak of all splits and are kept."""
+        """The first `count` splits; the warnings, which are about all splits, are kept."""
         if not 1 <= checks.count(count, "the number of splits") <= len(self):
-            raise ValueError(f"the number of splits must lie between 1 and {len(self)} here, but {count} came.")
+            raise ValueError(f"the number of splits must be between 1 and {len(self)}; got {count}.")
         first = {part: getattr(self, part)[:count] for part in PARTS}
         return replace(self, **first, seeds=self.seeds[:count])
+
+
+def _range(sizes: Tensor) -> str:
+    """Sizes of a part over the splits: one number, or lowest..highest."""
+    lowest, highest = int(sizes.min()), int(sizes.max())
+    return str(lowest) if lowest == highest else f"{lowest}..{highest}"
 
 
 def _refuse_shared(one: str, shared: Tensor, other: str) -> None:
     if shared.any():
         split, node = shared.nonzero()[0].tolist()
-        raise ValueError(f"the parts of a split must not overlap, but node {node} is in {one} and {other} of {split=}.")
+        raise ValueError(f"the parts of a split must not overlap; node {node} is in {one} and {other} of {split=}.")
 
 
 def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[str] | None = None) -> Splits:
-    """The published generator: equally many training nodes a class, about 60/20/20 (BernNet, ChebNetII, AdaptKry).
+    """The published generator: equally many training nodes per class, about 60/20/20 (BernNet, ChebNetII, AdaptKry).
 
     With N labelled nodes and c classes, round(0.6 N / c) nodes of each class train (all of a smaller class), then
-    round(0.2 N) of the rest validate and what is left is tested. NumPy's legacy RandomState, draw for draw.
+    round(0.2 N) of the rest validate, and the others are tested. NumPy's legacy RandomState, with the same draws.
 
     >>> class_balanced(torch.arange(100) % 2, seeds=[7])
-    Splits(class_balanced, splits=1, nodes=100, first=60 / 20 / 20)
+    Splits(class_balanced, splits=1, nodes=100, train=60, validation=20, test=20)
     """
     labels = _labelled(y, names)
     parts = (draw_class_balanced(labels, seed) for seed in seeds)
@@ -109,18 +130,18 @@ def draw_class_balanced(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]
 
 
 def _ids(mask: np.ndarray) -> np.ndarray:
-    """The nodes of a mask in their order; short numbers where they do, since big graphs have many."""
+    """The nodes of a mask in ascending order; int32 where it suffices, to save memory."""
     return np.flatnonzero(mask).astype(np.int32 if len(mask) < 2**31 else np.int64)
 
 
 def class_permuted(y, count: int = 10, seed: int = 0, *, names: Sequence[str] | None = None) -> Splits:
     """The same shares as `class_balanced`, drawn by torch's permutations (GPR-GNN, JacobiConv, OptBasisGNN).
 
-    Those programs draw the classes' permutations on the GPU where the data lie; these are drawn on the CPU, so they
+    Those programs draw the permutations on the GPU that holds the data; here they are drawn on the CPU, so these
     are splits of the same kind, not the same splits. Split i is drawn with seed + i.
 
     >>> class_permuted(torch.arange(100) % 2, count=1)
-    Splits(class_permuted, splits=1, nodes=100, first=60 / 20 / 20)
+    Splits(class_permuted, splits=1, nodes=100, train=60, validation=20, test=20)
     """
     labels, seeds = _labelled(y, names), _seeds(count, seed)
     parts = (draw_class_permuted(labels, one) for one in seeds)
@@ -129,21 +150,21 @@ def class_permuted(y, count: int = 10, seed: int = 0, *, names: Sequence[str] | 
 
 def draw_class_permuted(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
     """Node ids of train, validation and test of one seed."""
-    die = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     classes, known = int(labels.max()) + 1, int((labels >= 0).sum())
     share = round(0.6 * known / classes)
     members = [_ids(labels == label) for label in range(classes)]
-    mixed = [own[torch.randperm(len(own), generator=die).numpy()] for own in members]
-    rest = np.concatenate([own[share:] for own in mixed])
-    rest = rest[torch.randperm(len(rest), generator=die).numpy()]
+    shuffled = [ids[torch.randperm(len(ids), generator=generator).numpy()] for ids in members]
+    rest = np.concatenate([ids[share:] for ids in shuffled])
+    rest = rest[torch.randperm(len(rest), generator=generator).numpy()]
     validation, test = np.split(rest, [round(0.2 * known)])
-    return np.concatenate([own[:share] for own in mixed]), validation, test
+    return np.concatenate([ids[:share] for ids in shuffled]), validation, test
 
 
 def stratified(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Splits:
     """Every class in the same proportions; split i is drawn with seed + i.
 
-    A class of three or more labelled nodes reaches all three parts.
+    A class of three or more labelled nodes is in all three parts.
     """
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
     parts = (_draw_stratified(labels, cuts, np.random.default_rng(one)) for one in seeds)
@@ -159,7 +180,7 @@ def _draw_stratified(labels: np.ndarray, cuts: np.ndarray, random: np.random.Gen
 
 
 def _ends(size: int, cuts: np.ndarray) -> tuple[int, int, int]:
-    """Where the parts of a class of `size` nodes end: rounded shares, but none empty while there are three nodes."""
+    """Where the parts of a class of `size` nodes end: rounded shares, none empty if there are three nodes."""
     train, validation, test = (round(cut * size) for cut in cuts)
     least = int(size >= 3)
     train = min(max(train, 1), size - 2 * least)
@@ -168,7 +189,7 @@ def _ends(size: int, cuts: np.ndarray) -> tuple[int, int, int]:
 
 
 def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Splits:
-    """Labelled nodes at random, classes not looked at; split i is drawn with seed + i."""
+    """Labelled nodes at random, whatever their class; split i is drawn with seed + i."""
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
     known = _ids(labels >= 0)
     ends = np.rint(cuts * len(known)).astype(int)
@@ -177,10 +198,10 @@ def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: in
 
 
 def fixed(graph: Graph, count: int | None = None) -> Splits:
-    """The splits that came with the graph (`graph.info.masks`): the first `count` of them, or all."""
+    """The fixed splits of a graph (`graph.info.masks`): the first `count` of them, or all."""
     if graph.info.masks is None:
         others = ", ".join(name for name in SPLITS if name != "fixed")
-        raise ValueError(f"{graph.info.name} comes without fixed splits. Draw some instead: {others}.")
+        raise ValueError(f"{graph.info.name} has no fixed splits. Draw some instead: {others}.")
     split = from_masks(*(graph.info.masks[part] for part in PARTS))
     split = split if count is None else split.take(count)
     checked = from_masks(split.train, split.validation, split.test, y=graph.y, names=graph.info.class_names)
@@ -188,30 +209,32 @@ def fixed(graph: Graph, count: int | None = None) -> Splits:
 
 
 def from_masks(train, validation, test, *, y=None, names: Sequence[str] | None = None) -> Splits:
-    """Your own masks, bool [n] or [s, n]; with labels `y` it is checked that every node in them has one."""
+    """Splits from masks, bool [n] or [s, n]; with labels `y`, every node in them must have one."""
     masks = [_mask(values, part) for values, part in zip((train, validation, test), PARTS, strict=True)]
     split = Splits(masks[0], masks[1], masks[2])
     if y is None:
         return split
     labels = torch.from_numpy(_labelled(y, names))
     if len(labels) != masks[0].shape[1]:
-        raise ValueError(f"labels and masks must speak of the same nodes, but {len(labels)} labels came for {split}.")
+        raise ValueError(f"labels and masks must be of the same nodes; got {len(labels)} labels for {split}.")
     for mask, part in zip(masks, PARTS, strict=True):
         if (mask & (labels < 0)).any():
             node = int((mask & (labels < 0)).any(0).nonzero()[0])
-            raise ValueError(f"node {node} is in the {part} mask but has no label. Leave unlabelled nodes out of it.")
+            raise ValueError(
+                f"every node in a mask needs a label; node {node} in the {part} mask has none. Leave it out."
+            )
     return replace(split, warnings=absent_classes(split, labels, names))
 
 
 def _mask(values, part: str) -> Tensor:
     mask = checks.tensor(values, f"the {part} mask")
     if mask.dtype != torch.bool:
-        raise TypeError(f"the {part} mask must be bool, but {mask.dtype} came. A list of node ids is not a mask.")
+        raise TypeError(f"the {part} mask must be bool; got {mask.dtype}. A list of node ids is not a mask.")
     return mask[None] if mask.ndim == 1 else mask
 
 
 def absent_classes(split: Splits, y: Tensor, names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """One sentence for each part and set of splits that some classes never reach.
+    """One sentence for each part and set of splits that lack some classes.
 
     >>> labels = torch.tensor([0, 0, 0, 1])
     >>> masks = torch.eye(4, dtype=torch.bool)
@@ -235,7 +258,7 @@ def absent_classes(split: Splits, y: Tensor, names: Sequence[str] | None = None)
 
 
 def _labelled(y, names: Sequence[str] | None) -> np.ndarray:
-    """Labels as an array; one class is nothing to learn."""
+    """Labels as an array, with at least two classes."""
     return checks.classes(checks.labels(y, len(y)), names).numpy()
 
 
@@ -244,22 +267,22 @@ def _cuts(fractions) -> np.ndarray:
     shares = np.asarray(fractions, dtype=float)
     if shares.shape != (3,) or not (shares > 0).all() or shares.sum() > 1 + 1e-9:
         raise ValueError(
-            f"fractions must be three numbers above 0 that add up to at most 1 (train, validation, test), "
-            f"but {fractions} came."
+            f"fractions must be three positive numbers that add up to at most 1 (train, validation, test); "
+            f"got {fractions}."
         )
     return np.minimum(np.cumsum(shares), 1)
 
 
 def _seeds(count: int, seed: int) -> tuple[int, ...]:
     if checks.count(count, "the number of splits") == 0:
-        raise ValueError("the number of splits must be 1 or more, but 0 came.")
+        raise ValueError("the number of splits must be 1 or more; got 0.")
     return tuple(range(checks.count(seed, "the seed"), seed + count))
 
 
 def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], names: Sequence[str] | None) -> Splits:
-    """Lists of node ids, one triple a split, into masks, one split after the other: lists take eight times the room."""
+    """Node ids, one triple per split, as masks, one split after another: ids take eight times the memory of a mask."""
     if not len(seeds):
-        raise ValueError(f"{scheme} needs at least one seed, but none came.")
+        raise ValueError(f"{scheme} needs at least one seed; got none.")
     masks = torch.zeros(3, len(seeds), len(labels), dtype=torch.bool)
     for row, triple in enumerate(parts):
         for mask, ids in zip(masks, triple, strict=True):
@@ -272,8 +295,8 @@ def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], name
 def _published(graph: Graph, count: int | None, scheme: str, seeds: tuple[int, ...]) -> Splits:
     if count is not None and checks.count(count, "the number of splits") > len(seeds):
         raise ValueError(
-            f"{scheme} has {len(seeds)} published seeds, but {count} splits were asked for. "
-            f"Ask for {len(seeds)} at most, or draw them by another scheme: stratified, uniform."
+            f"{scheme} has {len(seeds)} published seeds, one per split; got {count} splits. "
+            f"Request at most {len(seeds)}, or use another scheme: stratified, uniform."
         )
     return replace(class_balanced(graph.y, seeds[:count], names=graph.info.class_names), scheme=scheme)
 
@@ -293,9 +316,9 @@ SPLITS: dict[str, Callable[[Graph, int | None], Splits]] = {
 
 
 def make(graph: Graph, scheme: str = "class_balanced", count: int | None = None) -> Splits:
-    """`count` splits of a graph by the name of the scheme; without a count ten, or all that are fixed.
+    """Draw `count` splits of a graph by the name of a scheme; without a count ten, or all fixed ones.
 
     >>> make(Graph([[0], [1]], labels=[0, 1] * 10), "stratified", count=2)
-    Splits(stratified, splits=2, nodes=20, first=12 / 4 / 4)
+    Splits(stratified, splits=2, nodes=20, train=12, validation=4, test=4)
     """
     return pick(SPLITS, scheme, "split scheme")(graph, count)

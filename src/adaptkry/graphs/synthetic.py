@@ -1,4 +1,4 @@
-"""Built-in graphs: no download, known structure."""
+"""Synthetic graphs that are built in: no download, and their structure is known."""
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ def csbm(
     information: float = 1.0,
     seed: int = 0,
 ) -> Graph:
-    r"""Contextual stochastic block model: labels show in the edges, in the features, or in both.
+    r"""Contextual stochastic block model: labels can be learned from the edges, the features, or both.
 
     Args:
         nodes: number of nodes n.
@@ -53,18 +53,18 @@ def directed_csbm(
     information: float = 1.0,
     seed: int = 0,
 ) -> Graph:
-    r"""A graph whose classes show in where edges lead, not in where they come from, nor in a node's own features.
+    r"""A directed graph whose classes can be learned along the edges only, not against them nor from features alone.
 
-    Every node has a class y, to be learned, and independently of it a topic z of as many kinds, which shows in its
+    Every node has a class y, to be learned, and independently of it a topic z, one of as many, which determines its
     features. An edge from i leads to a node j whose topic agrees with the class of i (phi > 0) or differs from it
-    (phi < 0). So the features of the nodes that i points to tell y_i. Those that point to i say with their classes
-    what z_i is, but their features, their own topics, are independent of y_i: "in" is pure noise, "both" mixes that
-    noise in, and "out" is the right direction. One hop suffices; a node's own features are worth nothing.
+    (phi < 0). So the features of the nodes that i points to determine y_i. The nodes that point to i have features
+    (topics) that are independent of y_i: "in" is pure noise, "both" adds that noise, and "out" is the right
+    direction. One hop suffices; a node's own features carry no information about its class.
 
     Args:
         nodes: number of nodes n.
         phi: -1 (the topics pointed to always differ from the class) to 1 (they always agree); at 0 nothing can be
-            learned. The lean is :math:`\sin(\phi\pi/2)` as in `csbm`, but features do not fade as it grows.
+            learned. The bias of edges is :math:`\sin(\phi\pi/2)` as in `csbm`, but features stay as they are.
         classes: number of classes, and of topics, as equal in size as possible.
         features: number of features d.
         degree: average number of edges that leave a node.
@@ -88,21 +88,21 @@ def directed_csbm(
 def _checked(name: str, nodes: int, classes: int, features: int, phi: float, degree: float) -> tuple[int, int]:
     n, c = checks.count(nodes, "nodes"), checks.count(classes, "classes")
     if checks.count(features, "features") == 0:
-        raise ValueError(f"{name} needs at least 1 feature, but 0 came.")
+        raise ValueError(f"{name} needs at least 1 feature; got 0.")
     if c < 2 or n < c:
-        raise ValueError(f"{name} needs at least 2 classes and a node for each, but {c} classes and {n} nodes came.")
+        raise ValueError(f"{name} needs at least 2 classes and a node for each; got {c} classes and {n} nodes.")
     if not -1 <= phi <= 1:
-        raise ValueError(f"phi must lie in [-1, 1], but {phi} came: 1 is full homophily, -1 full heterophily.")
+        raise ValueError(f"phi must be between -1 and 1; got {phi}. 1 is full homophily, -1 full heterophily.")
     if not 0 < degree < n:
-        raise ValueError(f"the average degree must lie between 0 and the number of nodes, but {degree} came.")
+        raise ValueError(f"the average degree must be above 0 and below the number of nodes, {n}; got {degree}.")
     return n, c
 
 
-def _block_edges(labels: np.ndarray, groups: np.ndarray, lean: float, c: int, wanted: int, random) -> np.ndarray:
-    """About `wanted` edges; each leads to the group of its source's label, the likelier the higher `lean` (-1 to 1)."""
+def _block_edges(labels: np.ndarray, groups: np.ndarray, bias: float, c: int, wanted: int, random) -> np.ndarray:
+    """About `wanted` edges; each leads to the group of its source's label, the likelier the higher `bias` (-1 to 1)."""
     n = len(labels)
     chance = 1 / c
-    like = chance + lean * (1 - chance) if lean > 0 else chance * (1 + lean)
+    like = chance + bias * (1 - chance) if bias > 0 else chance * (1 + bias)
     source = random.integers(0, n, wanted)
     order = np.argsort(groups, kind="stable")
     start, size = np.searchsorted(groups[order], np.arange(c)), np.bincount(groups, minlength=c)

@@ -14,7 +14,7 @@ from typing import Any
 from adaptkry.common import memory
 from adaptkry.graphs import load as datasets
 from adaptkry.graphs import splits
-from adaptkry.graphs.benchmarks import raw_files as raw
+from adaptkry.graphs.benchmarks import raw_files
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.load import CARDS
 from adaptkry.graphs.splits import Splits
@@ -72,7 +72,7 @@ def _load(name: str, root: Path | None, quick: bool) -> Graph:
 
 def at_hand(name: str | None, root: Path | None) -> bool:
     """Whether a graph is built in or its files are on this machine."""
-    return name not in CARDS or raw.find(CARDS[name], root) is not None
+    return name not in CARDS or raw_files.find(CARDS[name], root) is not None
 
 
 def stand_in(name: str) -> Graph:

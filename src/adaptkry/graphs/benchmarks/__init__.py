@@ -1,1 +1,1 @@
-"""The benchmark graphs: what is known about them, and how they are loaded."""
+"""Benchmark graphs: their cards, their raw files and their loaders."""

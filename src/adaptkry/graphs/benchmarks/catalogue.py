@@ -1,7 +1,7 @@
-"""Cards of the benchmark graphs: what to expect, where it comes from, how it is judged and split.
+"""Cards of the benchmark graphs: their sizes, source, metric and splits.
 
-Figures of the seven graphs whose files we hold were measured with our own loader (`measured=True`); the others are
-those their authors publish, not checked here, and None where nothing certain is known.
+Figures of the seven graphs whose files we have were measured with our loader (`measured=True`); the others are as
+their authors publish them, not checked here, and None where nothing certain is known.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ YANDEX = "https://github.com/yandex-research/heterophilous-graphs/tree/main/data
 
 @dataclass(frozen=True)
 class Card:
-    """What is known about one benchmark graph before it is loaded."""
+    """What is known about a benchmark graph before it is loaded."""
 
     name: str
     loader: str  # a class of torch_geometric.datasets, "Filtered" (ours, on top of PyG's), or "ogb"
-    called: str  # what that loader calls the graph
+    loader_name: str  # the graph's name for that loader
     files: tuple[str, ...]  # raw files, relative to a mirror folder
     source: str
     nodes: int | None = None
@@ -40,12 +40,12 @@ class Card:
 
     @cached_property
     def sha256(self) -> Mapping[str, str]:
-        """Digest of each raw file, by its path; without the files nobody has told us the digest of."""
+        """Digest of each raw file, by its path; files of unknown digest are left out."""
         return {path: DIGESTS[path] for path in self.files if path in DIGESTS}
 
 
 def _digests() -> dict[str, str]:
-    """The packaged list, in the format of `sha256sum`: check a mirror by hand with `sha256sum -c`."""
+    """The packaged list, in the format of `sha256sum`: check a mirror with `sha256sum -c`."""
     lines = (files("adaptkry.graphs.benchmarks") / "SHA256SUMS").read_text().splitlines()
     return {path: digest for digest, path in (line.split() for line in lines)}
 

@@ -1,4 +1,4 @@
-"""Raw files of the benchmarks: where they lie, and whether they are the right ones, before anything parses them."""
+"""Raw files of the benchmarks: where to find them, and whether they are the right ones, before anything parses them."""
 
 import codecs
 import hashlib
@@ -11,8 +11,7 @@ import numpy as np
 
 from adaptkry.graphs.benchmarks.catalogue import Card
 
-REPOSITORY = Path(__file__).resolve().parents[4]
-ARRAYS: dict[tuple[str, str], Any] = {  # all that pickled NumPy arrays name, under the old and the new module
+ARRAYS: dict[tuple[str, str], Any] = {  # all names in pickled NumPy arrays, under the old and the new module
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
     **{(f"numpy.{core}.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0] for core in ("core", "_core")},
@@ -20,40 +19,41 @@ ARRAYS: dict[tuple[str, str], Any] = {  # all that pickled NumPy arrays name, un
 }
 
 
-def cache() -> Path:
-    """Our own folder: $ADAPTKRY_CACHE, or ~/.cache/adaptkry."""
+def cache_folder() -> Path:
+    """Where graphs and downloads are kept: $ADAPTKRY_CACHE, or ~/.cache/adaptkry."""
     return Path(os.environ.get("ADAPTKRY_CACHE") or Path.home() / ".cache" / "adaptkry").expanduser()
 
 
-def downloads() -> Path:
-    """Where downloaded files are kept, laid out like a mirror."""
-    return cache() / "downloads"
+def download_folder() -> Path:
+    """Where downloaded files are kept, in the layout of a mirror."""
+    return cache_folder() / "downloads"
 
 
-def places(root: str | Path | None = None) -> list[Path]:
-    """Folders looked through, in order: `root`, $ADAPTKRY_DATA, ../shared/data, then what was downloaded."""
-    named = [folder for folder in (root, os.environ.get("ADAPTKRY_DATA")) if folder]
-    shared = [base.parent / "shared" / "data" for base in (REPOSITORY, Path.cwd())]
-    found = [Path(folder).expanduser() for folder in (*named, *shared, downloads())]
-    return list(dict.fromkeys(found))
+def search_folders(root: str | Path | None = None) -> list[Path]:
+    """Folders that are searched, in order: `root`, $ADAPTKRY_DATA, then our downloads."""
+    given = [folder for folder in (root, os.environ.get("ADAPTKRY_DATA")) if folder]
+    folders = [Path(folder).expanduser() for folder in (*given, download_folder())]
+    return list(dict.fromkeys(folders))
 
 
 def find(card: Card, root: str | Path | None = None) -> Path | None:
-    """The first place that has every file of the card, or None."""
+    """The first folder that has every file of the card, or None."""
     if root is not None and not Path(root).expanduser().is_dir():
-        raise FileNotFoundError(f"the data folder {root} does not exist. Name a folder that holds {card.files[0]}.")
-    return next((place for place in places(root) if all((place / path).is_file() for path in card.files)), None)
+        raise FileNotFoundError(
+            f"the data root must be a folder; {root} does not exist. Use one that holds {card.files[0]}."
+        )
+    return next((one for one in search_folders(root) if all((one / path).is_file() for path in card.files)), None)
 
 
-def missing(card: Card, root: str | Path | None, why: str) -> FileNotFoundError:
-    """What to put where, for someone without a network."""
-    looked = places(root)
-    present = {path for path in card.files for place in looked if (place / path).is_file()}
-    wanted = [path for path in card.files if path not in present] or card.files  # all there, but in several places
+def missing_files_error(card: Card, root: str | Path | None, reason: str) -> FileNotFoundError:
+    """An error that says which files to put where, for users without a network."""
+    searched = search_folders(root)
+    present = {path for path in card.files for folder in searched if (folder / path).is_file()}
+    missing = [path for path in card.files if path not in present] or card.files  # all present, but in several folders
     return FileNotFoundError(
-        f"{card.name}: its files are not on this machine and {why}. Fetch them from {card.source} and put "
-        f"{', '.join(wanted)} under one of {', '.join(map(str, looked))}, or under a folder of yours "
-        f"named by $ADAPTKRY_DATA or --data-root."
+        f"the files of {card.name} are not on this machine and {reason}. Fetch them from {card.source} and put "
+        f"{', '.join(missing)} under one of {', '.join(map(str, searched))}, or under another folder that "
+        f"$ADAPTKRY_DATA or --data-root names."
     )
 
 
@@ -63,28 +63,28 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify(card: Card, place: Path, *, published: bool = False) -> dict[str, str]:
-    """Digests of the card's files in `place`; a file that is not what the card says is refused unread.
+def verify(card: Card, folder: Path, *, published: bool = False) -> dict[str, str]:
+    """Digests of the card's files in `folder`; a file with another digest than the card's is refused unread.
 
-    `published`: they were downloaded. Of the files in `card.rewritten` nobody has told us the digest then.
+    `published`: the files were downloaded. The published digests of the files in `card.rewritten` are not known.
     """
-    found = {path: digest(place / path) for path in card.files}
+    found = {path: digest(folder / path) for path in card.files}
     for path, wanted in card.sha256.items():
         if found[path] != wanted and not (published and path in card.rewritten):
-            raise ValueError(_refusal(card, place, path, wanted, found[path]))
+            raise ValueError(_wrong_digest(card, folder, path, wanted, found[path]))
     for path in card.pickles:
         if path not in card.sha256:
-            only_arrays(place / path)
+            check_only_arrays(folder / path)
     return found
 
 
-def _refusal(card: Card, place: Path, path: str, wanted: str, found: str) -> str:
+def _wrong_digest(card: Card, folder: Path, path: str, wanted: str, found: str) -> str:
     advice = "Delete it and fetch it again from"
     if path in card.rewritten:
-        advice = f"If it is the published file, put it under {downloads()} instead; otherwise fetch it again from"
+        advice = f"If it is the published file, put it under {download_folder()} instead; otherwise fetch it again from"
     return (
-        f"{place / path} is not the file {card.name} needs and was not opened: "
-        f"SHA-256 {wanted} wanted, {found} found. {advice} {card.source}."
+        f"{folder / path} is not the file that {card.name} needs and was not opened: "
+        f"its SHA-256 must be {wanted}; got {found}. {advice} {card.source}."
     )
 
 
@@ -97,8 +97,8 @@ class _Arrays(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module_name}.{global_name}")
 
 
-def only_arrays(path: Path) -> None:
-    """Refuse a .npy file of pickled objects, whose digest we do not know, unless it holds nothing but arrays."""
+def check_only_arrays(path: Path) -> None:
+    """Refuse an .npy file of pickled objects of unknown digest, unless it holds nothing but arrays."""
     try:
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
@@ -106,4 +106,4 @@ def only_arrays(path: Path) -> None:
             if header(file)[2].hasobject:
                 _Arrays(file, encoding="latin1").load()
     except Exception as error:  # a broken pickle may raise anything
-        raise ValueError(f"{path} must hold NumPy arrays and nothing else, but {error}. It was not opened.") from None
+        raise ValueError(f"{path} must hold NumPy arrays only; {error}. It was not opened.") from None

@@ -1,4 +1,4 @@
-"""Paths of your files: there or not, which of them is what, and their name in every error."""
+"""Paths of data files: whether they exist, which is which, and their name in errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,34 +6,36 @@ from difflib import get_close_matches
 from pathlib import Path
 
 TABLES = (".csv", ".tsv", ".parquet")
-GENERIC = {"", "edges", "edge", "nodes", "graph", "data"}  # file names that tell nothing about a graph
+GENERIC = {"", "edges", "edge", "nodes", "graph", "data"}  # file names that say nothing about a graph
 
 
-def exists(path: Path) -> Path:
-    """The path itself, if there is a file."""
+def check_file(path: Path) -> Path:
+    """The path itself, if it is a file."""
     if not path.is_file():
-        beside = get_close_matches(path.name, [file.name for file in path.parent.glob("*")], n=1)
-        raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {beside[0]}?" if beside else ""))
+        near = get_close_matches(path.name, [file.name for file in path.parent.glob("*")], n=1)
+        raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {near[0]}?" if near else ""))
     return path
 
 
-def folder(place: Path) -> tuple[Path, list[Path]]:
+def tables_in(folder: Path) -> tuple[Path, list[Path]]:
     """The tables in a folder: edges.*, and nodes.* if there is one."""
-    edges, nodes = ([file for ending in TABLES for file in place.glob(stem + ending)] for stem in ("edges", "nodes"))
+    edges, nodes = ([file for suffix in TABLES for file in folder.glob(stem + suffix)] for stem in ("edges", "nodes"))
     if not edges:
-        raise FileNotFoundError(f"a folder must hold edges.csv, .tsv or .parquet (and nodes.*), but {place} does not.")
+        raise FileNotFoundError(
+            f"a folder must hold edges.csv, .tsv or .parquet (and nodes.*); {folder} does not. Pass the files by name."
+        )
     return edges[0], nodes[:1]
 
 
-def name_of(path: Path) -> str:
-    """What to call the graph in a file: the file's name, or that of the nearest folder where it is a generic word."""
+def graph_name(path: Path) -> str:
+    """Name of the graph in a file: the file's name, or that of the nearest folder where the file's is generic."""
     names = [path.stem, *(folder.name for folder in path.resolve().parents)]
     return next((name for name in names if name.lower() not in GENERIC), path.stem)
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Errors about what a file holds, with the file in front."""
+def error_prefix(path: Path) -> Iterator[None]:
+    """Put the file's path in front of errors about its content."""
     try:
         yield
     except (ValueError, TypeError) as error:

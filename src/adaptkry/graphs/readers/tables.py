@@ -1,16 +1,18 @@
-"""A graph from two tables: one of edges, one of nodes."""
+"""A graph from two tables, one of edges and one of nodes: CSV and TSV, or Parquet through pyarrow."""
 
+import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from adaptkry.graphs.graph import Graph, Info
-from adaptkry.graphs.readers import columns
-from adaptkry.graphs.readers.paths import exists, name_of, naming
+from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name
 
-LABELS_TOO = ("class", "labels", "y", "category")  # columns that look like labels: never silently a feature
+UNKNOWN = {"", "-1", "nan"}  # labels that mean "unknown"
+LABEL_LIKE = ("class", "labels", "y", "category")  # columns that look like labels: never silently a feature
+Columns = dict[str, np.ndarray]
 Nodes = tuple[list[str], np.ndarray | None, np.ndarray | None, tuple[str, ...] | None, list[str] | None]
 
 
@@ -28,59 +30,212 @@ def read_tables(
     name: str | None = None,
     metric: str = "accuracy",
 ) -> Graph:
-    """A table of edges, and one of nodes; without the second, nodes are those that edges name."""
+    """Read a table of edges and one of nodes; without the second, nodes are those that edges name."""
     given = [*more, *([] if nodes is None else [Path(nodes)])]
     if len(given) > 1:
-        raise ValueError(f"edges and nodes are two files, but {', '.join(map(str, (path, *given)))} came.")
-    table = columns.read_columns(path)
+        raise ValueError(
+            f"a graph in tables has one file of edges and one of nodes; got {', '.join(map(str, (path, *given)))}. "
+            f"Join the files of each kind."
+        )
+    table = read_columns(path)
     what = "the ends of edges (the edges file comes first, then the nodes file)"
-    ends = {end: columns.keys(path, table, end, what) for end in (source, target)}
+    ends = {end: _ids(path, table, end, what) for end in (source, target)}
     if given:
-        ids, features, labels, classes, names = _nodes(exists(given[0].expanduser()), key, label, ignore)
+        ids, features, labels, classes, names = _nodes(check_file(given[0].expanduser()), key, label, ignore)
     else:
-        ids, names = columns.sort_names({*ends[source], *ends[target]}), None
+        ids, names = _sorted_names({*ends[source], *ends[target]}), None
         features = labels = classes = None
-    pairs = np.stack([columns.index(path, ends[end], ids, end) for end in (source, target)])
-    info = Info(name or name_of(path), metric, None, classes, tuple(ids), names)
+    pairs = np.stack([_positions(path, ends[end], ids, end) for end in (source, target)])
+    info = Info(name or graph_name(path), metric, None, classes, tuple(ids), names)
     weights = _weights(path, table, weight)
-    with naming(path):
+    with error_prefix(path):
         return Graph(pairs, features, labels, nodes=len(ids), weights=weights, directed=bool(directed), info=info)
 
 
-def _weights(path: Path, table: columns.Columns, weight: str | None) -> np.ndarray | None:
+def _weights(path: Path, table: Columns, weight: str | None) -> np.ndarray | None:
+    """The column of weights [m], or None where there is none."""
     if weight is None and "weight" not in table:
         return None
     name = weight or "weight"
-    columns.pick_column(path, table, name, "edge weights")
+    _column(path, table, name, "edge weights")
     advice = "Give every edge a weight, or delete the column."
-    return columns.numbers(path, table, [name], lambda row: f"the edge in row {row + 1}", advice)[:, 0]
+    return _numbers(path, table, [name], lambda row: f"the edge in row {row + 1}", advice)[:, 0]
 
 
 def _nodes(path: Path, key: str, label: str | None, ignore: Sequence[str]) -> Nodes:
     """Ids, features [n, d], labels [n], class names and column names of a nodes file; None for what it lacks."""
-    table = columns.read_columns(path)
-    ids = columns.keys(path, table, key, "node ids")
-    twice, times = Counter(ids).most_common(1)[0]
+    table = read_columns(path)
+    ids = _ids(path, table, key, "node ids")
+    repeated, times = Counter(ids).most_common(1)[0]
     if times > 1:
-        raise ValueError(f"{path}: node ids must differ, but {twice!r} comes {times} times.")
+        raise ValueError(f"{path}: node ids must differ; {repeated!r} occurs {times} times. Delete the other rows.")
     for name in ignore:
-        columns.pick_column(path, table, name, "ignore")
+        _column(path, table, name, "ignore")
     label = _label_column(path, table, label, {key, *ignore})
     names = [name for name in table if name not in {key, label, *ignore}]
     advice = f"Turn it into numbers, or delete the column; labels go in a column called {label or 'label'}."
-    features = columns.numbers(path, table, names, lambda row: f"node {ids[row]!r}", advice) if names else None
-    labels, classes = columns.encode(columns.texts(table[label])) if label else (None, None)
+    features = _numbers(path, table, names, lambda row: f"node {ids[row]!r}", advice) if names else None
+    labels, classes = encode(texts(table[label])) if label else (None, None)
     return ids, features, labels, classes, names or None
 
 
-def _label_column(path: Path, table: columns.Columns, label: str | None, taken: set[str]) -> str | None:
+def _label_column(path: Path, table: Columns, label: str | None, taken: set[str]) -> str | None:
+    """Name of the column of labels, or None; a column that looks like labels under another name is refused."""
     if label is not None:
-        columns.pick_column(path, table, label, "labels")
+        _column(path, table, label, "labels")
         return label
-    likely = [name for name in table if name.lower() in LABELS_TOO and name not in taken]
+    likely = [name for name in table if name.lower() in LABEL_LIKE and name not in taken]
     if "label" not in table and likely:
         raise ValueError(
             f"{path}: column {likely[0]!r} looks like labels, and as a feature it would give the answer away. "
             f"Labels go in a column called label: rename it, or delete it."
         )
     return "label" if "label" in table else None
+
+
+def read_columns(path: Path) -> Columns:
+    """Every column by its name: text from CSV and TSV, the file's own types from Parquet."""
+    columns = _parquet(path) if path.suffix == ".parquet" else _csv(path, "\t" if path.suffix == ".tsv" else ",")
+    if not columns or not len(next(iter(columns.values()))):
+        raise ValueError(f"{path} must have a line of column names and rows below it; got no rows. Add some.")
+    return columns
+
+
+def _csv(path: Path, delimiter: str) -> Columns:
+    """Columns of text from a CSV or TSV file."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header, *rows = [row for row in csv.reader(file, delimiter=delimiter) if row] or [[]]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be UTF-8 text; got {error.reason} at byte {error.start}. Convert it.") from None
+    if len(header) == 1 and (found := next((mark for mark in ";\t|" if mark in header[0]), None)):
+        raise ValueError(f"{path} looks separated by {found!r}. Separate its values by commas (or tabs, as .tsv).")
+    if len(set(header)) < len(header):
+        raise ValueError(f"{path}: column names must differ; got {', '.join(header)}. Rename some.")
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise ValueError(
+                f"{path}: every row must have {len(header)} values ({', '.join(header)}); row {number} has "
+                f"{len(row)}. Quote values that contain the separator {delimiter!r}."
+            )
+    return {name: np.array([row[place] for row in rows], dtype=object) for place, name in enumerate(header)}
+
+
+def _parquet(path: Path) -> Columns:
+    """Columns of a Parquet file, without the row numbers that pandas adds."""
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise ImportError(f"{path}: Parquet needs pyarrow. Install it: pip install 'adaptkry[files]'.") from None
+    try:
+        table = parquet.ParquetFile(path).read()
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path} must be a Parquet file; it cannot be read ({error}). Write it again.") from None
+    return {name: table[name].to_numpy() for name in table.column_names if not name.startswith("__index_level")}
+
+
+def _column(path: Path, columns: Columns, name: str, what: str) -> np.ndarray:
+    """One column, or an error that lists the columns there are."""
+    if name not in columns:
+        raise ValueError(
+            f"{path} has no column {name!r} for {what}. Its columns are {_some(list(columns))}: "
+            f"rename the one that holds them to {name!r}."
+        )
+    return columns[name]
+
+
+def _ids(path: Path, columns: Columns, name: str, what: str) -> list[str]:
+    """A column of node ids; a blank one is refused."""
+    found = texts(_column(path, columns, name, what))
+    if "" in found:
+        raise ValueError(
+            f"{path}: column {name!r} must name a node in every row; row {found.index('') + 1} is blank. "
+            f"Fill it in, or delete the row."
+        )
+    return found
+
+
+def _numbers(
+    path: Path, columns: Columns, names: Sequence[str], owner: Callable[[int], str], advice: str
+) -> np.ndarray:
+    """Columns of numbers side by side as float32 [n, d].
+
+    Text and missing values are refused: the message names their `owner`, given the row, and ends with the advice.
+    """
+    matrix = np.empty((len(columns[names[0]]), len(names)), dtype=np.float32)
+    for place, name in enumerate(names):
+        column = columns[name]
+        try:
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is refused below
+                matrix[:, place] = np.where(column == "", "nan", column) if column.dtype == object else column
+        except (TypeError, ValueError):
+            row = next(row for row, value in enumerate(column.tolist()) if not _is_number(value))
+            raise ValueError(
+                f"{path}: column {name!r} must hold numbers; {owner(row)} has {column[row]!r}. {advice}"
+            ) from None
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        row, place = bad[0]
+        raise ValueError(
+            f"{path}: column {names[place]!r} must hold finite numbers; {owner(row)} has {matrix[row, place]} "
+            f"({len(bad)} such values in the file). Fill missing values in, or delete those rows."
+        )
+    return matrix
+
+
+def _is_number(value) -> bool:
+    try:
+        float("nan" if value in ("", None) else value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _positions(path: Path, ids: Sequence[str], known: Sequence[str], column: str) -> np.ndarray:
+    """Position of each id among the known ones; unknown ids are refused, and listed."""
+    position = {name: place for place, name in enumerate(known)}
+    found = np.array([position.get(one, -1) for one in ids], dtype=np.int64)
+    if (found < 0).any():
+        unknown = list(dict.fromkeys(one for one in ids if one not in position))
+        raise ValueError(
+            f"{path}: column {column!r} names nodes that the nodes file does not have: {_some(unknown)}. "
+            f"Add them there, or drop their edges. Ids there look like {_some(known, 3)}."
+        )
+    return found
+
+
+def _some(values: Sequence[str], count: int = 12) -> str:
+    shown = ", ".join(map(repr, values[:count]))
+    return shown if len(values) <= count else f"{shown} and {len(values) - count} more"
+
+
+def texts(column: np.ndarray) -> list[str]:
+    """Ids and labels as text: 7, 7.0 and "7" are the same, None and NaN are empty."""
+    return [_text(value) for value in column.tolist()]
+
+
+def _text(value) -> str:
+    if value is None or value != value:  # NaN
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+def encode(labels: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Class numbers [n], -1 where the label is missing, and the names of the classes in order.
+
+    Names that are all whole numbers are ordered as numbers, others as text.
+
+    >>> encode(["10", "9", "", "10"])
+    (array([ 1,  0, -1,  1]), ('9', '10'))
+    """
+    known = {label for label in labels if label.lower() not in UNKNOWN}
+    names = _sorted_names(known)
+    number = {name: i for i, name in enumerate(names)}
+    return np.array([number.get(label, -1) for label in labels], dtype=np.int64), tuple(names)
+
+
+def _sorted_names(names: set[str]) -> list[str]:
+    """Whole numbers by value, anything else as text."""
+    whole = all(name.removeprefix("-").isdecimal() for name in names)
+    return sorted(names, key=lambda name: (int(name), name) if whole else (0, name))

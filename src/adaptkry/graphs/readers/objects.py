@@ -1,0 +1,84 @@
+"""Graphs that are Python objects already: PyG `Data` and NetworkX graphs."""
+
+import sys
+
+import numpy as np
+
+from adaptkry.graphs.graph import Graph, Info
+from adaptkry.graphs.readers.tables import encode, texts
+
+FEATURES = ("x", "features")  # node attributes of a NetworkX graph that hold features, and labels
+LABELS = ("y", "label")
+
+
+def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) -> Graph:
+    """A graph from a PyG `Data`; its masks [n] or [n, s] become fixed splits if all three are present."""
+    names = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
+    masks = {part: getattr(data, mask, None) for part, mask in names.items()}
+    found = {part: mask.bool().reshape(len(mask), -1).T for part, mask in masks.items() if mask is not None}
+    return Graph.from_pyg(data, info=Info(name, metric, found if len(found) == 3 else None), **options)
+
+
+def is_networkx(data) -> bool:
+    """Whether `data` is a NetworkX graph; NetworkX need not be installed."""
+    networkx = sys.modules.get("networkx")  # whoever has such a graph has imported it
+    return networkx is not None and isinstance(data, networkx.Graph)
+
+
+def from_networkx(
+    graph, *, weight: str | None = "weight", name: str | None = None, metric: str = "accuracy", **options
+) -> Graph:
+    """A graph from a NetworkX graph, with the features and labels that its nodes have.
+
+    Features are the node attribute `x` or `features` (a number or an array), labels the attribute `y` or `label`
+    (whole numbers, or text that is numbered); nodes without a label are unlabelled. Edge weights are the attribute
+    `weight` where edges have one; NetworkX takes a missing one as 1, and `weight=None` ignores all of them.
+    """
+    classes, class_names = _labels(graph)
+    names = tuple(map(str, graph.nodes))
+    info = Info(name or graph.name or "graph", metric, None, class_names, names)
+    is_weighted = any(weight in attributes for *_, attributes in graph.edges(data=True))
+    return Graph.from_networkx(
+        graph, _features(graph), classes, weight=weight if is_weighted else None, info=info, **options
+    )
+
+
+def _attribute(graph, names: tuple[str, ...]) -> dict | None:
+    """The first of these node attributes that a graph has: its value by node."""
+    for name in names:
+        found = dict(graph.nodes(data=name))
+        found = {node: value for node, value in found.items() if value is not None}
+        if found:
+            return found
+    return None
+
+
+def _features(graph) -> np.ndarray | None:
+    """Features [n, d], or None where nodes have none."""
+    values = _attribute(graph, FEATURES)
+    if values is None:
+        return None
+    missing = next((node for node in graph.nodes if node not in values), None)
+    if missing is not None:
+        raise ValueError(
+            f"features must be on every node; node {missing!r} has none of {', '.join(FEATURES)}. "
+            f"Add them, or delete this attribute from the other nodes."
+        )
+    rows = [np.atleast_1d(np.asarray(values[node])) for node in graph.nodes]
+    widths = {row.shape for row in rows}
+    if len(widths) > 1 or rows[0].ndim > 1:
+        raise ValueError(
+            f"features must be vectors of one length; got shapes {sorted(map(list, widths))}. Pad or flatten them."
+        )
+    return np.stack(rows)
+
+
+def _labels(graph) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
+    """Class of each node [n], -1 where it has none, and the names of the classes where labels are text."""
+    values = _attribute(graph, LABELS)
+    if values is None:
+        return None, None
+    column = np.array([values.get(node) for node in graph.nodes], dtype=object)
+    if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values.values()):
+        return np.array([-1 if value is None else int(value) for value in column], dtype=np.int64), None
+    return encode(texts(column))
