@@ -173,9 +173,7 @@ def test_bad_labels_are_refused(labels, error, message):
         pytest.param([1.0, NAN], ValueError, r"weights must be finite; edge 1 has nan", id="NaN"),
         pytest.param([INF, 1.0], ValueError, r"weights must be finite; edge 0 has inf", id="inf"),
         pytest.param([1.0, -0.5], ValueError, r"not be negative; edge 1 has -0\.5.*absolute values", id="negative"),
-        pytest.param(
-            [1.0], ValueError, r"must have shape \[2\], one per edge; got shape \[1\]", id="too short"
-        ),
+        pytest.param([1.0], ValueError, r"must have shape \[2\], one per edge; got shape \[1\]", id="too short"),
         pytest.param([[1.0], [2.0]], ValueError, r"weights must have shape \[2\].*got shape \[2, 1\]", id="2-D"),
         pytest.param(2.0, ValueError, r"weights must have shape \[2\].*got shape \[\]", id="a number"),
         pytest.param(NAN, ValueError, r"weights must be finite", id="a NaN"),

@@ -47,7 +47,7 @@ def test_normalised_rows_sum_to_one_where_their_sum_was_above_one():
         ({"mlp_dropout": 1.0}, r"\[0, 1\)"),
         ({"degree": -1}, "degree must be 0 or more"),
         ({"method": "mlp", "degree": 4}, "mlp looks at no edges"),
-        ({"taus": (0.0,)}, "tau must be finite and above 0"),
+        ({"taus": (0.0,)}, "tau must be positive and finite"),
         ({"directions": ("up",)}, "unknown direction"),
         ({"basis": "chebichev"}, "Did you mean 'chebyshev'"),
         ({"layers": 0}, "layers must be 1 or more"),

@@ -504,7 +504,7 @@ def test_the_command_makes_a_folder_and_names_it(tmp_path, monkeypatch, capsys):
     ("words", "message"),
     [
         (["--taus", "a"], "taus are numbers with commas between"),
-        (["--taus", "0"], "tau must be finite and above 0"),
+        (["--taus", "0"], "tau must be positive and finite"),
         (["--taus", "1,1"], "taus must differ"),
         (["--directions", "up"], "unknown direction 'up'"),
         (["--dtype", "float16"], "unknown dtype 'float16'. Did you mean 'bfloat16'"),

@@ -229,10 +229,10 @@ def test_a_wrong_buffer_is_refused(shape, dtype):
 @pytest.mark.parametrize(
     ("degree", "error", "message"),
     [
-        (-1, ValueError, "degree must be 0 or more, but -1 came"),
-        (2.5, TypeError, "degree must be a whole number, but 2.5 came"),
-        (True, TypeError, "degree must be a whole number, but True came"),
-        ("3", TypeError, "degree must be a whole number, but '3' came"),
+        (-1, ValueError, "degree must be 0 or more; got -1"),
+        (2.5, TypeError, "degree must be an integer; got 2.5"),
+        (True, TypeError, "degree must be an integer; got True"),
+        ("3", TypeError, "degree must be an integer; got '3'"),
     ],
 )
 @every_basis

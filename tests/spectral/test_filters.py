@@ -239,9 +239,9 @@ def test_a_fit_at_fewer_points_than_coefficients_goes_through_them(basis, option
         (lambda: Filter(3, kind="postive"), "unknown kind of filter 'postive'. Did you mean 'positive'"),
         (lambda: Filter(3, start="unifrom"), "unknown start 'unifrom'. Did you mean 'uniform'"),
         (lambda: fit_response("bend", 3), "unknown response 'bend'. Did you mean 'band'"),
-        (lambda: Filter(-1), "degree must be 0 or more, but -1 came"),
+        (lambda: Filter(-1), "degree must be 0 or more; got -1"),
         (lambda: fit_response(lambda f: f.sum(), 3), r"one value a frequency, but \[\] came"),
-        (lambda: fit_response(lambda f: 1 / (f * 0), 3), "wanted response must be finite, but frequency 0 has inf"),
+        (lambda: fit_response(lambda f: 1 / (f * 0), 3), "wanted response must be finite; frequency 0 has inf"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_nearest_that_does(make, message):
@@ -251,7 +251,7 @@ def test_what_makes_no_sense_is_refused_with_the_nearest_that_does(make, message
 
 @pytest.mark.parametrize("degree", [2.5, True, "3", None])
 def test_a_degree_that_is_no_whole_number_is_refused(degree):
-    with pytest.raises(TypeError, match=f"degree must be a whole number, but {degree!r} came"):
+    with pytest.raises(TypeError, match=f"degree must be an integer; got {degree!r}"):
         Filter(degree)
 
 

@@ -177,14 +177,14 @@ def test_weighted_degrees_below_one_are_right_as_long_as_tau_is_small_enough(gra
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        (torch.ones(4, 2), ValueError, r"shape \[3\] or \[3, d\].*but \[4, 2\] came"),
-        (torch.ones(3, 0), ValueError, r"d at least 1, but \[3, 0\] came"),
-        (torch.ones(3, 2, 2), ValueError, r"but \[3, 2, 2\] came"),
-        (torch.ones(3, dtype=torch.int64), TypeError, r"float32 or float64, but torch.int64 came"),
-        (torch.ones(3, dtype=torch.float16), TypeError, r"but torch.float16 came"),
-        (torch.ones(3, dtype=torch.bfloat16), TypeError, r"but torch.bfloat16 came"),
-        (torch.ones(3, dtype=torch.complex64), TypeError, r"must be real, but torch.complex64 came"),
-        (np.ones((3, 2)), TypeError, r"torch tensor, but ndarray came\. Use torch.as_tensor"),
+        (torch.ones(4, 2), ValueError, r"shape \[3\] or \[3, d\].*got \[4, 2\]"),
+        (torch.ones(3, 0), ValueError, r"d at least 1; got \[3, 0\]"),
+        (torch.ones(3, 2, 2), ValueError, r"got \[3, 2, 2\]"),
+        (torch.ones(3, dtype=torch.int64), TypeError, r"float32 or float64; got torch.int64"),
+        (torch.ones(3, dtype=torch.float16), TypeError, r"got torch.float16"),
+        (torch.ones(3, dtype=torch.bfloat16), TypeError, r"got torch.bfloat16"),
+        (torch.ones(3, dtype=torch.complex64), TypeError, r"must be real; got torch.complex64"),
+        (np.ones((3, 2)), TypeError, r"torch tensor; got ndarray\. Use torch.as_tensor"),
     ],
     ids=["4 rows", "no column", "3-D", "int", "half", "bfloat", "complex", "numpy"],
 )
@@ -195,7 +195,7 @@ def test_a_wrong_signal_is_refused(operator, x, error, message):
 
 @pytest.mark.parametrize("shape", [(3,), (3, 3, 1), (1, 3, 2)], ids=str)
 def test_several_taus_refuse_a_signal_for_another_number_of_taus(shape):
-    with pytest.raises(ValueError, match=r"shape \[3, d\] or \[2, 3, d\], d at least 1, but "):
+    with pytest.raises(ValueError, match=r"shape \[3, d\] or \[2, 3, d\], d at least 1; got "):
         _ = Propagation(LIGHT, [0.5, 1.0]) @ torch.ones(shape)
 
 

@@ -315,7 +315,7 @@ def test_what_a_folder_does_not_hold_is_refused(folder, options, message):
 def test_bad_folders_splits_and_runs_are_refused(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="no basis folder"):
         from_disk.fit(tmp_path)
-    with pytest.raises(ValueError, match="comes without fixed splits"):
+    with pytest.raises(ValueError, match="has no fixed splits"):
         from_disk.fit(folder, split="fixed")
     other = propagate(
         csbm(nodes=60, features=5, classes=3, seed=0), tmp_path / "b", taus=[0.5, 1.0], degree=3

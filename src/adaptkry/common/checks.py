@@ -56,8 +56,7 @@ def finite(values: Tensor, what: str, row: str = "row") -> Tensor:
     if not good.all():
         place = (~good).nonzero()[0].tolist() or [0]
         raise ValueError(
-            f"{what} must be finite; {row} {place[0]} has {values[~good][0].item()}. "
-            f"Fill or drop missing values before building the graph."
+            f"{what} must be finite; {row} {place[0]} has {values[~good][0].item()}. Fill or drop missing values first."
         )
     return values
 
