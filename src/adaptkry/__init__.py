@@ -5,67 +5,129 @@
 >>> P = ak.Propagation(graph, tau=0.8)
 >>> ak.stack(ak.krylov(P, graph.x, degree=10)).shape
 torch.Size([200, 11, 16])
+
+Public names are imported when they are first used (PEP 562), so that `import adaptkry` does not import torch.
 """
 
-import os
-
-# Threads that spin while they wait starve each other where cores are shared with other programs.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from adaptkry.common.version import VERSION
-from adaptkry.graphs.graph import Graph as Graph
-from adaptkry.graphs.homophily import homophily as homophily
-from adaptkry.graphs.load import load as load
-from adaptkry.graphs.splits import Splits as Splits
-from adaptkry.graphs.splits import class_balanced as class_balanced
-from adaptkry.graphs.splits import from_masks as from_masks
-from adaptkry.graphs.splits import stratified as stratified
-from adaptkry.graphs.splits import uniform as uniform
-from adaptkry.graphs.synthetic import csbm as csbm
-from adaptkry.graphs.synthetic import directed_csbm as directed_csbm
-from adaptkry.models.recipe import Recipe as Recipe
-from adaptkry.models.recipe import recipe as recipe
-from adaptkry.outofcore import BasisFolder as BasisFolder
-from adaptkry.outofcore import propagate as propagate
-from adaptkry.selection.tune import tune as tune
-from adaptkry.spectral.bases import BASES as BASES
-from adaptkry.spectral.bases import average as average
-from adaptkry.spectral.bases import bernstein as bernstein
-from adaptkry.spectral.bases import chebyshev as chebyshev
-from adaptkry.spectral.bases import jacobi as jacobi
-from adaptkry.spectral.bases import krylov as krylov
-from adaptkry.spectral.bases import legendre as legendre
-from adaptkry.spectral.bases import stack as stack
-from adaptkry.spectral.density import density_of_states as density_of_states
-from adaptkry.spectral.filters import Filter as Filter
-from adaptkry.spectral.filters import fit_response as fit_response
-from adaptkry.spectral.lanczos import orthonormal as orthonormal
-from adaptkry.spectral.lanczos import recurrence as recurrence
-from adaptkry.spectral.operators import Diagonal as Diagonal
-from adaptkry.spectral.propagation import Laplacian as Laplacian
-from adaptkry.spectral.propagation import Propagation as Propagation
-from adaptkry.spectral.spectrum import angles as angles
-from adaptkry.spectral.spectrum import eigenvalues as eigenvalues
-from adaptkry.spectral.spectrum import extremes as extremes
-from adaptkry.spectral.spectrum import grade as grade
-from adaptkry.spectral.spectrum import lambda_star as lambda_star
-from adaptkry.spectral.theory import check_all as check_all
-from adaptkry.training.fit import fit as fit
-from adaptkry.training.folder_fit import fit as fit_from_disk  # noqa: F401
-from adaptkry.training.run import Run as Run
-from adaptkry.training.run import load_run as load_run
 
+if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_api.py compares the two lists
+    from adaptkry.graphs.graph import Graph as Graph
+    from adaptkry.graphs.homophily import homophily as homophily
+    from adaptkry.graphs.load import load as load
+    from adaptkry.graphs.splits import Splits as Splits
+    from adaptkry.graphs.splits import class_balanced as class_balanced
+    from adaptkry.graphs.splits import from_masks as from_masks
+    from adaptkry.graphs.splits import stratified as stratified
+    from adaptkry.graphs.splits import uniform as uniform
+    from adaptkry.graphs.synthetic import csbm as csbm
+    from adaptkry.graphs.synthetic import directed_csbm as directed_csbm
+    from adaptkry.integrations.pyg import KrylovBasis as KrylovBasis
+    from adaptkry.integrations.pyg import KrylovConv as KrylovConv
+    from adaptkry.integrations.scikit_learn import AdaptKryClassifier as AdaptKryClassifier
+    from adaptkry.models.recipe import Recipe as Recipe
+    from adaptkry.models.recipe import recipe as recipe
+    from adaptkry.outofcore import BasisFolder as BasisFolder
+    from adaptkry.outofcore import propagate as propagate
+    from adaptkry.selection.compare import compare as compare
+    from adaptkry.selection.tune import tune as tune
+    from adaptkry.spectral.bases import BASES as BASES
+    from adaptkry.spectral.bases import average as average
+    from adaptkry.spectral.bases import bernstein as bernstein
+    from adaptkry.spectral.bases import chebyshev as chebyshev
+    from adaptkry.spectral.bases import jacobi as jacobi
+    from adaptkry.spectral.bases import krylov as krylov
+    from adaptkry.spectral.bases import legendre as legendre
+    from adaptkry.spectral.bases import stack as stack
+    from adaptkry.spectral.density import density_of_states as density_of_states
+    from adaptkry.spectral.filters import Filter as Filter
+    from adaptkry.spectral.filters import fit_response as fit_response
+    from adaptkry.spectral.lanczos import orthonormal as orthonormal
+    from adaptkry.spectral.lanczos import recurrence as recurrence
+    from adaptkry.spectral.operators import Diagonal as Diagonal
+    from adaptkry.spectral.propagation import Laplacian as Laplacian
+    from adaptkry.spectral.propagation import Propagation as Propagation
+    from adaptkry.spectral.spectrum import angles as angles
+    from adaptkry.spectral.spectrum import eigenvalues as eigenvalues
+    from adaptkry.spectral.spectrum import extremes as extremes
+    from adaptkry.spectral.spectrum import grade as grade
+    from adaptkry.spectral.spectrum import lambda_star as lambda_star
+    from adaptkry.spectral.theory import check_all as check_all
+    from adaptkry.training.fit import fit as fit
+    from adaptkry.training.run import Run as Run
+    from adaptkry.training.run import load_run as load_run
+
+_MODULES = {
+    # graphs
+    "Graph": "graphs.graph",
+    "homophily": "graphs.homophily",
+    "load": "graphs.load",
+    "csbm": "graphs.synthetic",
+    "directed_csbm": "graphs.synthetic",
+    "Splits": "graphs.splits",
+    "class_balanced": "graphs.splits",
+    "stratified": "graphs.splits",
+    "uniform": "graphs.splits",
+    "from_masks": "graphs.splits",
+    # operators, bases, filters, spectra
+    "Propagation": "spectral.propagation",
+    "Laplacian": "spectral.propagation",
+    "Diagonal": "spectral.operators",
+    "BASES": "spectral.bases",
+    "krylov": "spectral.bases",
+    "chebyshev": "spectral.bases",
+    "legendre": "spectral.bases",
+    "jacobi": "spectral.bases",
+    "bernstein": "spectral.bases",
+    "orthonormal": "spectral.lanczos",
+    "recurrence": "spectral.lanczos",
+    "average": "spectral.bases",
+    "stack": "spectral.bases",
+    "Filter": "spectral.filters",
+    "fit_response": "spectral.filters",
+    "eigenvalues": "spectral.spectrum",
+    "extremes": "spectral.spectrum",
+    "lambda_star": "spectral.spectrum",
+    "angles": "spectral.spectrum",
+    "grade": "spectral.spectrum",
+    "density_of_states": "spectral.density",
+    "check_all": "spectral.theory",
+    # training and selection
+    "Recipe": "models.recipe",
+    "recipe": "models.recipe",
+    "fit": "training.fit",
+    "Run": "training.run",
+    "load_run": "training.run",
+    "tune": "selection.tune",
+    "compare": "selection.compare",
+    # graphs larger than memory
+    "BasisFolder": "outofcore",
+    "propagate": "outofcore",
+    # other libraries
+    "AdaptKryClassifier": "integrations.scikit_learn",
+    "KrylovBasis": "integrations.pyg",
+    "KrylovConv": "integrations.pyg",
+}
 __version__ = VERSION
+__all__ = ["__version__", *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+logging.getLogger("adaptkry").addHandler(logging.NullHandler())  # nothing is shown unless the user configures logging
 
 
 def __getattr__(name: str):
-    """Doors to scikit-learn and PyG open when they are used, so that the core needs neither."""
-    if name == "AdaptKryClassifier":
-        from adaptkry.integrations.scikit_learn import AdaptKryClassifier
+    """Import a public name when it is first used."""
+    if name == "fit_from_disk":  # until `fit` takes basis folders
+        return import_module("adaptkry.training.folder_fit").fit
+    if name not in _MODULES:
+        raise AttributeError(f"module 'adaptkry' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"adaptkry.{_MODULES[name]}"), name)
+    return value
 
-        return AdaptKryClassifier
-    if name in ("KrylovBasis", "KrylovConv"):
-        from adaptkry.integrations import pyg
 
-        return getattr(pyg, name)
-    raise AttributeError(f"module 'adaptkry' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    """Every public name, imported already or not."""
+    return sorted({*globals(), *__all__})

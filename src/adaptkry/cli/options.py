@@ -1,37 +1,62 @@
-"""Arguments that several commands share, and the graph they name."""
+"""Arguments and options that several commands share, and the graph that they name."""
 
+import logging
+import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptkry.common.lookup import pick
-from adaptkry.graphs import load as datasets
-from adaptkry.graphs import splits
-from adaptkry.graphs.graph import Graph
+from adaptkry.common.choices import DIRECTIONS, SCHEMES
 from adaptkry.models.methods import METHODS
-from adaptkry.outofcore.folders import is_kind, refuse_basis
+from adaptkry.paper import items
 
+if TYPE_CHECKING:
+    from adaptkry.graphs.graph import Graph
+
+METHOD_NAMES = ", ".join(METHODS)
+ITEM_NAMES = ", ".join(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(items.__path__)))
+
+log = logging.getLogger("adaptkry")
+
+
+def only_warnings(is_given: bool) -> bool:
+    """Leave out messages that are not warnings, since a script reads the output."""
+    if is_given:
+        log.setLevel(logging.WARNING)
+    return is_given
+
+
+GraphNames = Annotated[
+    list[str], typer.Argument(metavar="GRAPH", help="A name (see `adaptkry datasets`) or paths of your own files.")
+]
+DataNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="GRAPH",
+        help="A name (see `adaptkry datasets`), paths of your own files, or a basis folder (see `adaptkry propagate`).",
+    ),
+]
 DataRoot = Annotated[
-    Path | None, typer.Option(help="A folder with the benchmark's raw files, looked at before a download.")
+    Path | None,
+    typer.Option(help="Folder with the raw files of benchmarks; it is searched before anything is downloaded."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Directed = Annotated[
     bool | None,
     typer.Option(
         "--directed/--undirected",
-        help="How edges of your own files are read; lists of edges are undirected, matrices as they are.",
+        help="How to read the edges of your own files. By default edge lists are undirected, and matrices are "
+        "directed unless they are symmetric.",
         show_default=False,
     ),
 ]
-GraphName = Annotated[list[str], typer.Argument(help="A name (see `adaptkry datasets`) or your own file(s).")]
-
 Scheme = Annotated[
     str,
     typer.Option(
-        help="The scheme that divides nodes into train, validation and test: "
-        f"{', '.join(splits.SPLITS)} (those that came with the graph)."
+        help=f"Scheme that divides nodes into train, validation and test: {', '.join(SCHEMES)} (the splits that come "
+        "with the graph)."
     ),
 ]
 Count = Annotated[
@@ -39,51 +64,85 @@ Count = Annotated[
     typer.Option(
         "--splits",
         min=1,
-        help="How many splits of that scheme, trained as one batch. class_balanced takes its ten published "
-        "seeds, the first ones first.",
+        help="Number of splits of that scheme, trained as one batch. class_balanced has ten published seeds.",
     ),
 ]
-Chosen = Annotated[
+Epochs = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
+Degree = Annotated[int | None, typer.Option(help="Number of hops K, the degree of the polynomial.")]
+Taus = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Comma-separated positive numbers.")]
+Directions = Annotated[
+    str | None, typer.Option(metavar="NAMES", help=f"Comma-separated directions of edges: {', '.join(DIRECTIONS)}.")
+]
+Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1; give it again for "
-        "several. An unknown name shows the known ones.",
+        help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1. May be repeated.",
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", callback=only_warnings, help="Print JSON for scripts instead of text.")]
 
 
-def for_graph(name: str) -> dict:
-    """Settings for graphs from one's own files: age beside income, so columns of any size and sign."""
-    return {} if name in datasets.NAMES else {"standardise": True, "normalise": False}
+def comma_separated(text: str) -> list[str]:
+    """The parts of a comma-separated list.
+
+    >>> comma_separated("out, in")
+    ['out', 'in']
+    """
+    return [part.strip() for part in text.split(",")]
 
 
-def pick_method(name: str) -> str:
-    """The name, or an error with the nearest ones."""
+def as_settings(texts: Iterable[str] | None, **lists: str | None) -> list[str]:
+    """Comma-separated options as `name=value`, before the texts of --set: both are read by the same function.
+
+    >>> as_settings(["hidden=8"], taus="0.5,1", directions=None)
+    ['taus=0.5,1', 'hidden=8']
+    """
+    return [f"{name}={value}" for name, value in lists.items() if value is not None] + list(texts or ())
+
+
+def default_settings(name: str) -> dict:
+    """Settings for graphs from files: their columns may have any scale and sign (age beside income)."""
+    from adaptkry.graphs.load import NAMES
+
+    return {} if name in NAMES else {"standardise": True, "normalise": False}
+
+
+def method_name(name: str) -> str:
+    """The name; an unknown one is an error that lists the nearest."""
+    from adaptkry.common.lookup import pick
+
     pick(METHODS, name, "method")
     return name
 
 
-def load(names: list[str], data_root: Path | None, directed: bool | None = None) -> Graph:
-    """A graph by one name or file, or by several files; folders for graphs larger than memory have their own way."""
+def load_graph(names: list[str], data_root: Path | None, directed: bool | None = None) -> "Graph":
+    """Load a graph by its name or by paths; graph folders and basis folders are refused with the command to use."""
+    from adaptkry.graphs.load import NAMES, load
+    from adaptkry.outofcore.folders import is_kind, refuse_basis
+
     if len(names) == 1 and is_kind(names[0], "graph"):
         raise ValueError(
-            f"{names[0]} is a graph folder, and a graph that fits in memory is wanted here. To train on it: `adaptkry "
-            f"propagate {names[0]} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
+            f"This command needs a graph that fits in memory; got the graph folder {names[0]}. To train on it: "
+            f"`adaptkry propagate {names[0]} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
         )
     refuse_basis(names[0])
+    data = names[0] if len(names) == 1 else names
     if directed is None:
-        return datasets.load(names[0] if len(names) == 1 else names, root=data_root)
-    if names[0] in datasets.NAMES:
-        raise ValueError(f"--directed and --undirected are for your own files; {names[0]} is what it is.")
-    return datasets.load(names[0] if len(names) == 1 else names, root=data_root, directed=directed)
-
-
-def refuse_idle(directions: Iterable[str], graph: Graph) -> None:
-    """A direction that an undirected graph has no use for."""
-    if not graph.is_directed and set(directions) - {"both"}:
+        return load(data, root=data_root)
+    if names[0] in NAMES:
         raise ValueError(
-            f"{graph.info.name} was read as undirected, so a direction other than both would change nothing. Edges of "
+            f"--directed and --undirected are for your own files; got {names[0]}, whose direction is known. "
+            f"Leave the option out."
+        )
+    return load(data, root=data_root, directed=directed)
+
+
+def check_directions(directions: Iterable[str], graph: "Graph") -> None:
+    """Refuse a direction that makes no difference on an undirected graph."""
+    if not graph.is_directed and (given := sorted(set(directions) - {"both"})):
+        raise ValueError(
+            f"directions must be both on an undirected graph; got {', '.join(given)} on {graph.info.name}. Edges of "
             "your own files keep their direction with --directed."
         )

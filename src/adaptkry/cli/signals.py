@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a long command with a sentence and the exit code that shells expect."""
+"""Ctrl-C and SIGTERM end a long command with one line and the exit code that shells expect."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -8,21 +8,21 @@ import typer
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
+    """The process received SIGTERM."""
 
 
 @contextmanager
-def stoppable(ending: Callable[[], str]) -> Iterator[None]:
-    """Say what is kept, as `ending` tells, when the block is stopped."""
+def interruptible(remains: Callable[[], str]) -> Iterator[None]:
+    """Run a block that Ctrl-C or SIGTERM may end; `remains` says what is kept and how to continue."""
 
-    def stop(*_) -> None:
+    def terminate(*_) -> None:
         raise Terminated
 
-    before = signal.signal(signal.SIGTERM, stop)
+    previous = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
-    except KeyboardInterrupt as stopped:
-        typer.echo(f"stopped; {ending()}", err=True)
-        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stopped, Terminated) else signal.SIGINT)) from None
+    except KeyboardInterrupt as error:
+        typer.echo(f"interrupted; {remains()}", err=True)
+        raise typer.Exit(128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous)

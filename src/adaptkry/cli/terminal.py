@@ -1,148 +1,170 @@
-"""What the commands show: tables and bars for a terminal, warnings, and the pages that they name."""
+"""What commands print: tables and bars for a terminal, warnings."""
 
 import math
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
-from adaptkry.graphs.splits import Splits
-from adaptkry.report import demo
-from adaptkry.report.comparison_report import comparison_cells
-from adaptkry.report.elements import cell_text
-from adaptkry.selection import trial as trials
-from adaptkry.training.run import Run
+from adaptkry.cli.options import log
 
-screen = Console()
-Json = Annotated[bool, typer.Option("--json", help="Print data for a script instead of text.")]
+if TYPE_CHECKING:
+    from adaptkry.graphs.splits import Splits
+    from adaptkry.training.run import Run
+
+
+def show(*what, soft_wrap: bool = True, **style) -> None:
+    """Print to stdout with rich; numbers are not highlighted."""
+    Console().print(*what, highlight=False, soft_wrap=soft_wrap, **style)
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def print_datasets(rows: Sequence[dict]) -> None:
+    """One line per graph."""
+    columns = ("name", "nodes", "features", "classes", "homophily", "metric", "found")
+    table = Table(*(Column(name, no_wrap=name != "found") for name in columns))
+    for row in rows:
+        table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
+    Console().print(table)
 
 
 def print_inspection(found: dict) -> None:
-    """What was found about a graph, as text."""
-    screen.print(f"[bold]{escape(found['graph'])}[/bold]", highlight=False, soft_wrap=True)
+    """Properties, density of states and warnings of a graph."""
+    show(f"[bold]{escape(found['graph'])}[/bold]")
     for name, value in found["facts"].items():
-        screen.print(f"  {name:34} {value}", highlight=False, soft_wrap=True)
+        show(f"  {name:34} {escape(str(value))}")
     print_density(found["density"])
     for text in found["warnings"]:
-        screen.print(f"[yellow]warning:[/yellow] {escape(text)}", highlight=False, soft_wrap=True)
+        show(f"[yellow]warning:[/yellow] {escape(text)}")
 
 
-def print_contest(rows: list[dict]) -> None:
-    """One line a method, one column a graph, and the files that were written."""
+def print_demo(rows: Sequence[dict]) -> None:
+    """One line per method, one column per graph, and the pictures that were written."""
     table = Table("method", "what it is", title="Test accuracy (%), mean ± std of five splits, built-in graphs")
-    graphs = list(dict.fromkeys(row["graph"] for row in rows))
-    for graph in graphs:
+    for graph in dict.fromkeys(row["graph"] for row in rows):
         table.add_column(graph, justify="right")
-    for method, what in demo.DEMO_METHODS.items():
-        own = [row for row in rows if row["method"] == method]
-        table.add_row(method, what, *(f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row in own))
-    screen.print(table)
-    typer.echo("Nobody told adaptkry which graph it had. Pictures of what it learned, each in its run folder:")
+    for method, what in dict.fromkeys((row["method"], row["what"]) for row in rows):
+        scores = [f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row in rows if row["method"] == method]
+        table.add_row(method, what, *scores)
+    Console().print(table)
+    typer.echo("adaptkry was not told which kind of graph it had. Pictures of the filters it learned:")
     for row in rows:
         if row["method"] == "adaptkry":
             typer.echo(f"  {row['picture']}")
 
 
 def print_tour(tour: dict) -> None:
-    """The demo as tables."""
-    screen.print(f"[bold]{tour['graph']}[/bold]")
-    screen.print("homophily: " + ", ".join(f"{name} {value:.3f}" for name, value in tour["homophily"].items()))
+    """Tables of what tau does, and of the paper's theory."""
+    show(f"[bold]{escape(tour['graph'])}[/bold]")
+    show("homophily: " + ", ".join(f"{name} {value:.3f}" for name, value in tour["homophily"].items()))
     table = Table(title="What tau does to P_tau and its Krylov basis")
     for heading in ("tau", "spectrum", "lambda*", "hops until mixed", "angle hop 0-1", "hop 4-5", "hop 9-10"):
         table.add_column(heading, justify="right")
     for row in tour["taus"]:
         bound = "never" if math.isinf(row["mixing_bound"]) else f"{row['mixing_bound']:.1f}"
         ends = f"{row['lowest']:.3f} .. {row['highest']:.3f}"
-        turns = [f"{row['angles'][hop]:.1f}°" for hop in (0, 4, 9)]
-        table.add_row(f"{row['tau']:g}", ends, f"{row['lambda_star']:.4f}", bound, *turns)
-    screen.print(table)
+        angles = [f"{row['angles'][hop]:.1f}°" for hop in (0, 4, 9)]
+        table.add_row(f"{row['tau']:g}", ends, f"{row['lambda_star']:.4f}", bound, *angles)
+    Console().print(table)
     print_density(tour["density"])
     print_checks(tour["theory"])
 
 
 def print_density(density: dict) -> None:
     """Density of states of P_1 as a row of bars."""
-    mass = np.asarray(density["mass"])
-    bars = "".join(" ▁▂▃▄▅▆▇█"[round(8 * share)] for share in np.clip(mass / mass.max(), 0, 1))
+    highest = max(density["mass"])
+    bars = "".join(" ▁▂▃▄▅▆▇█"[round(8 * max(0.0, float(mass / highest)))] for mass in density["mass"])
     low, high = density["edges"][0], density["edges"][-1]
-    screen.print(f"density of states of P_1 (kernel polynomial method):  {low:.2f} [cyan]{bars}[/cyan] {high:.2f}\n")
+    show(f"density of states of P_1 (kernel polynomial method):  {low:.2f} [cyan]{bars}[/cyan] {high:.2f}\n")
 
 
-def print_checks(checks: list[dict]) -> None:
-    """The paper's claims, one a row."""
+def print_checks(checks: Sequence[dict]) -> None:
+    """The paper's claims, one per row."""
     table = Table(title="The paper's theory on this graph (docs/theory.md explains the errata)", show_lines=True)
     for heading in ("", "claim", "measured"):
         table.add_column(heading)
     for check in checks:
-        applies = not check["note"].startswith("does not apply")
         verdict = "[green]holds[/green]" if check["holds"] else "[red]FAILS[/red]"
-        verdict = verdict if applies else "[yellow]does not apply[/yellow]"
-        table.add_row(f"{check['name']}\n{verdict}", check["claim"], check["measured"])
-    screen.print(table)
+        if check["note"].startswith("does not apply"):
+            verdict = "[yellow]does not apply[/yellow]"
+        table.add_row(f"{check['name']}\n{verdict}", escape(check["claim"]), escape(check["measured"]))
+    Console().print(table)
 
 
-def print_comparison(entries: list[dict], metric: str) -> None:
-    """The leaderboard, best first; methods that could not run at the end with the reason."""
+def print_comparison(entries: Sequence[dict], metric: str) -> None:
+    """The methods, best first; then the methods that could not run, with the reason."""
+    from adaptkry.report.comparison_report import comparison_cells
+    from adaptkry.report.elements import cell_text
+
+    console = Console()
     table = Table(title=f"Test {metric} (%), the same splits for all")
     measured = ["mean ± std", "to the best", "seconds"]
-    measured += ["95 % interval", "parameters", "peak MiB", "tried"] if screen.width >= 110 else []
+    is_wide = console.width >= 110
+    measured += ["95 % interval", "parameters", "peak MiB", "tried"] if is_wide else []
     for heading in ("method", *measured):
         table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
     for one in entries:
         cells = comparison_cells(one)
-        table.add_row(*(cell_text(cells[heading]) for heading in ("method", *measured)))
-    screen.print(table)
-    typer.echo("to the best: mean difference split by split, with its 95 % interval")
-    if "tried" in measured:
-        typer.echo("tried: settings that validation chose from")
+        table.add_row(*(escape(cell_text(cells[heading])) for heading in ("method", *measured)))
+    console.print(table)
+    typer.echo("to the best: mean difference over the splits, with its 95 % interval")
+    if is_wide:
+        typer.echo("tried: number of settings from which validation chose")
     else:
         typer.echo("in the report, or on 110 columns: 95 % interval, parameters, peak memory, settings tried")
     for one in entries:
         if one["failed"]:
-            screen.print(f"{one['method']} could not run: {escape(one['failed'])}", highlight=False, soft_wrap=True)
+            show(f"{one['method']} could not run: {escape(one['failed'])}")
 
 
-def print_reproduction(done: dict, missing: dict[str, str], replaced: list[str], failed: list[str]) -> None:
-    """One line an item, then what is missing and what failed."""
-    for name, one in done.items():
+def print_reproduction(outcomes: dict, missing: dict[str, str], replaced: list[str], failed: list[str]) -> None:
+    """One line per item, then what is missing and what failed."""
+    for name, one in outcomes.items():
         gaps = f", without {', '.join(one.missing)}" if one.missing else ""
-        screen.print(f"{name}: {one.rows} rows{gaps}", highlight=False)
+        show(f"{name}: {one.rows} rows{gaps}")
     for why in missing.values():
-        screen.print(f"missing: {why}", style="yellow", highlight=False)
+        show(escape(f"missing: {why}"), style="yellow")
     if replaced:
-        screen.print(f"not at hand, a built-in graph in its place: {', '.join(replaced)}", style="yellow")
+        show(f"not available, replaced by a built-in graph: {', '.join(replaced)}", style="yellow")
     for text in failed:
-        screen.print(f"failed: {text}", style="red", highlight=False)
+        show(escape(f"failed: {text}"), style="red")
 
 
-def print_tuned(run: Run, rows: list[dict]) -> None:
+def print_tuned(run: "Run", rows: Sequence[dict]) -> None:
     """The best settings of a search, their scores, and which of the two scores to quote."""
-    best = trials.best(rows)
+    from adaptkry.selection.trial import best as best_of
+
+    best = best_of(rows)
     failed = sum(row["state"] == "failed" for row in rows)
     typer.echo(f"best of {len(rows)} trials{f' ({failed} failed)' if failed else ''}: trial {best['trial']}")
-    for name in varied(rows):
-        typer.echo(f"  {name:14} {words(best['settings'][name])}")
+    for name, value in rows[0]["settings"].items():
+        if any(row["settings"][name] != value for row in rows):
+            typer.echo(f"  {name:14} {as_text(best['settings'][name])}")
     typer.echo(f"validation {best['metric']} {100 * best['validation']:.2f} % (mean over {best['splits']} splits)")
     typer.echo(run.summary(warnings=False))
     typer.echo(f"note: {run.about['warnings'][-1]}")
 
 
-def varied(rows: list[dict]) -> list[str]:
-    """The settings in which trials differ."""
-    return [name for name, value in rows[0]["settings"].items() if any(row["settings"][name] != value for row in rows)]
+def as_text(value) -> str:
+    """A setting as text.
+
+    >>> as_text((0.5, 1.0)), as_text(64)
+    ('0.5, 1.0', '64')
+    """
+    return ", ".join(map(as_text, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def words(value) -> str:
-    """A setting as one reads it."""
-    return ", ".join(map(words, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-def warn(split: Splits, standardised: bool | None) -> None:
-    """What one should know before a training."""
+def warn(splits: "Splits", standardised: bool | None) -> None:
+    """Log what a user should know before a training."""
     if standardised:
-        typer.echo("feature columns are standardised (--set standardise=false leaves them as they are)", err=True)
-    for text in split.warnings:
-        typer.echo(f"warning: {text}", err=True)
+        log.info("feature columns are standardised (--set standardise=false leaves them as they are)")
+    for text in splits.warnings:
+        log.warning(text)

@@ -1,0 +1,98 @@
+"""The Typer app: all commands, `--version`, messages on stderr, and how errors are shown."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from adaptkry.cli import (
+    compare,
+    datasets,
+    demo,
+    fit,
+    generate,
+    inspect,
+    predict,
+    propagate,
+    report,
+    reproduce,
+    tour,
+    tune,
+)
+from adaptkry.common.version import VERSION
+
+# In the order of `adaptkry --help`. Each module has a function of its own name, and EXAMPLES.
+COMMANDS = (demo, datasets, inspect, fit, predict, tune, compare, report, propagate, generate, tour, reproduce)
+
+
+def examples(lines: tuple[str, ...]) -> str:
+    """The end of a help text: one example per line (Typer keeps only blank lines)."""
+    return "\n\n".join(["Examples:", *lines])
+
+
+app = typer.Typer(
+    help="Learning with polynomial graph filters.",
+    epilog=examples(("adaptkry demo", "adaptkry fit csbm", "adaptkry inspect cora", "adaptkry datasets")),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def show_version(is_given: bool) -> None:
+    """Print the version and exit."""
+    if is_given:
+        typer.echo(f"adaptkry {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Learning with polynomial graph filters."""
+
+
+for module in COMMANDS:
+    name = module.__name__.rpartition(".")[2]
+    app.command(name, epilog=examples(module.EXAMPLES))(getattr(module, name))
+
+
+class StderrHandler(logging.Handler):
+    """Writes log records to stderr as plain lines; stdout is for results."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        prefix = "warning: " if record.levelno >= logging.WARNING else ""
+        typer.echo(prefix + self.format(record), err=True)
+
+
+@contextmanager
+def messages_on_stderr() -> Iterator[None]:
+    """Show what the logger "adaptkry" says from level INFO on; with --json, warnings only."""
+    logger, handler = logging.getLogger("adaptkry"), StderrHandler()
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def run() -> None:
+    """Run the command in sys.argv; a user's mistake gives one line on stderr and exit code 2, not a traceback."""
+    try:
+        with messages_on_stderr():
+            app()
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        has_file = isinstance(error, OSError) and error.filename
+        message = f"{error.filename}: {error.strerror}" if has_file else error
+        typer.echo(f"{typer.style('adaptkry:', fg='red')} {message}", err=True)
+        sys.exit(2)

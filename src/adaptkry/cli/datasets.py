@@ -1,0 +1,21 @@
+"""`adaptkry datasets`."""
+
+import json
+
+import typer
+
+from adaptkry.cli.options import Json
+
+EXAMPLES = ("adaptkry datasets", "adaptkry datasets --json")
+
+
+def datasets(as_json: Json = False) -> None:
+    """List the graphs that are known by name."""
+    from adaptkry.cli import terminal
+    from adaptkry.graphs.load import describe
+
+    rows = describe()
+    if as_json:
+        typer.echo(json.dumps(rows, default=str))
+    else:
+        terminal.print_datasets(rows)

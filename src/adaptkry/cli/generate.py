@@ -1,0 +1,60 @@
+"""`adaptkry generate`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adaptkry.cli.options import Json
+
+EXAMPLES = (
+    "adaptkry generate big --nodes 1e6 --entries 1e7 --labelled 0.01",
+    "adaptkry generate small --nodes 1000 --entries 1e4 --directed",
+)
+
+
+def whole(text: str) -> int:
+    """A whole number, also written as 1e7."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not value.is_integer():
+        raise typer.BadParameter(f"must be a whole number; got {text!r}. Try 1000000 or 1e6.")
+    return int(value)
+
+
+def generate(
+    out: Annotated[Path, typer.Argument(help="The graph folder.")],
+    nodes: Annotated[int, typer.Option(parser=whole, metavar="NUMBER", help="Number of nodes, such as 1e6.")],
+    entries: Annotated[
+        int,
+        typer.Option(
+            parser=whole,
+            metavar="NUMBER",
+            help="Approximate number of entries of the adjacency matrix; an undirected edge has two.",
+        ),
+    ],
+    features: Annotated[int, typer.Option(min=1, help="Number of features.")] = 64,
+    classes: Annotated[int, typer.Option(min=2, help="Number of classes.")] = 10,
+    homophily: Annotated[float, typer.Option(min=0, max=1, help="Share of edges within a class.")] = 0.7,
+    labelled: Annotated[float, typer.Option(min=0, max=1, help="Share of nodes with a known label.")] = 1.0,
+    directed: Annotated[bool, typer.Option("--directed", help="Make the graph directed.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the graph.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Write a random graph with power-law degrees and planted classes, of any size, to a graph folder."""
+    from adaptkry.cli.progress import progress
+    from adaptkry.cli.terminal import size_of
+    from adaptkry.outofcore import random_graph
+    from adaptkry.outofcore.memory_plan import show_bytes
+
+    with progress("pieces", random_graph.steps(nodes, entries, features, directed), quiet=as_json) as advance:
+        graph = random_graph.generate(
+            out, nodes=nodes, entries=entries, features=features, classes=classes, homophily=homophily,
+            labelled=labelled, directed=directed, seed=seed, tick=advance,
+        )  # fmt: skip
+    written = {"folder": str(out), "nodes": graph.nodes, "entries": graph.entries, "bytes": size_of(out)}
+    text = f"graph folder: {out}, {graph.nodes:,} nodes, {graph.entries:,} entries, {show_bytes(written['bytes'])}"
+    typer.echo(json.dumps(written) if as_json else text)

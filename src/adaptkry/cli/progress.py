@@ -1,0 +1,70 @@
+"""Progress of long commands, on stderr: a bar on a terminal, plain lines elsewhere."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+
+INTERVAL = 5.0  # seconds between two lines of progress where there is no terminal
+
+
+@contextmanager
+def progress(what: str, total: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[..., None]]:
+    """Show progress over `total` steps: call what it yields after each step, or with a number of steps."""
+    done = 0
+    with shown(total, quiet, every, remaining=True) as show:
+
+        def advance(steps: int = 1) -> None:
+            nonlocal done
+            done += steps
+            show(done, f"{what}: {done} of {total}")
+
+        yield advance
+
+
+@contextmanager
+def live(epochs: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[..., None]]:
+    """Show progress of a training (a callback of `fit`): epoch, members still running, best validation score."""
+    with shown(epochs, quiet, every) as show:
+
+        def on_epoch(training) -> None:
+            state = training.state.tensors
+            epoch, running, best = int(state["epoch"]), state["running"], float(state["best_score"].max())
+            text = f"epoch {epoch}, {int(running.sum())} of {len(running)} running"
+            show(epoch, text + (f", best validation {best:.1%}" if math.isfinite(best) else ""))
+
+        yield on_epoch
+
+
+@contextmanager
+def shown(total: int, quiet: bool, every: float, *, remaining: bool = False) -> Iterator[Callable[[int, str], None]]:
+    """Yield a function of steps done and a text; `remaining` shows the time left instead of the time elapsed."""
+    if quiet:
+        yield lambda _done, _text: None
+    elif not sys.stderr.isatty():
+        yield lines(every)
+    else:
+        from rich import progress as bars
+        from rich.console import Console
+
+        clock = bars.TimeRemainingColumn() if remaining else bars.TimeElapsedColumn()
+        columns = (bars.BarColumn(), bars.TextColumn("{task.fields[text]}", markup=False), clock)
+        with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("", total=total, text="")
+            yield lambda done, text: bar.update(task, completed=done, text=text)
+
+
+def lines(every: float) -> Callable[[int, str], None]:
+    """Return a function that prints its text to stderr, at most once every so many seconds."""
+    last = time.monotonic()
+
+    def show(_: int, text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= every:
+            last = time.monotonic()
+            typer.echo(text, err=True)
+
+    return show

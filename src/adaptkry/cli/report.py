@@ -1,0 +1,51 @@
+"""`adaptkry report`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adaptkry.cli.options import Json
+
+EXAMPLES = (
+    "adaptkry report runs/cora-adaptkry",
+    "adaptkry report runs/a runs/b-comparison --out both.html",
+    "adaptkry report runs/a --figures figures",
+)
+
+
+def report(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="FOLDER", help="Folders of runs or comparisons, or files docs/reproduction/ITEM.json."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The HTML file. Default: report.html in the folder, or beside several folders; ITEM.html beside "
+            "ITEM.json."
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Also write every chart to this folder, as SVG and PNG.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page about runs and experiments. It needs neither a server nor the network."""
+    from adaptkry.report.html import write_figures, write_page
+
+    page = write_page(folders, out or default_page(folders))
+    drawn = write_figures(folders, figures) if figures else []
+    if as_json:
+        typer.echo(json.dumps({"report": str(page), "figures": [str(path) for path in drawn]}))
+    else:
+        typer.echo("\n".join([f"report: {page}", *(f"figure: {path}" for path in drawn)]))
+
+
+def default_page(folders: list[Path]) -> Path:
+    """Where the page goes without --out; a page about several runs does not replace the page of one of them."""
+    first = folders[0]
+    if first.is_file():
+        return first.with_suffix(".html")
+    return (first if len(folders) == 1 else first.parent) / "report.html"

@@ -1,0 +1,118 @@
+"""`adaptkry reproduce`."""
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adaptkry.cli.options import ITEM_NAMES, DataRoot, Device, Json, comma_separated
+
+EXAMPLES = (
+    "adaptkry reproduce angles",
+    "adaptkry reproduce table-2 --device cuda",
+    "adaptkry reproduce all --quick",
+    "adaptkry reproduce table-2 --only adaptkry,gprgnn --splits 3",
+)
+
+
+def reproduce(
+    items: Annotated[list[str], typer.Argument(metavar="ITEM", help=f"all, or some of {ITEM_NAMES}.")],
+    device: Device = "auto",
+    count: Annotated[int, typer.Option("--splits", min=1, help="Number of splits, of the ten published ones.")] = 10,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            help="A smoke test: 2 splits, 10 epochs, fewer settings, and built-in graphs in place of missing ones."
+        ),
+    ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Comma-separated names of rows or columns: measure only their cells."),
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Skip cells that already have rows of this commit.")] = False,
+    render: Annotated[bool, typer.Option(help="Measure nothing; write the documents from the rows.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of rows. Default: results, or runs/quick/results with --quick.")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(help="Folder of documents. Default: docs, or runs/quick with --quick.")
+    ] = None,
+    data_root: DataRoot = None,
+    as_json: Json = False,
+) -> None:
+    """Reproduce the paper's tables and figures: measure rows, then write Markdown, LaTeX, figures and a page from them.
+
+    Exit code 3: some data is missing, the rest was measured. Exit code 1: some cells could not be measured.
+    """
+    from adaptkry.cli import terminal
+    from adaptkry.cli.progress import progress
+    from adaptkry.cli.signals import interruptible
+    from adaptkry.common.files import check_output_folder
+    from adaptkry.common.memory import keep_freed
+    from adaptkry.paper import documents
+    from adaptkry.paper import reproduce as paper
+    from adaptkry.training.fit import choose_device
+
+    names = list(paper.ITEMS) if "all" in items else [item_name(name) for name in items]
+    keep_freed()
+    options = paper.RunOptions(device, count, quick, data_root)
+    choose_device(device)
+    rows = check_output_folder(out or Path("runs/quick/results" if quick else "results"))
+    pages = check_output_folder(docs or Path("runs/quick" if quick else "docs"))
+    outcomes: dict[str, paper.Outcome] = {}
+    if not render:
+        chosen = None if only is None else cell_names(only, names, options)
+        total = sum(map(len, paper.jobs_of(names, options, chosen).values()))
+        with (
+            interruptible(lambda: f"finished cells are in {rows}; --resume skips them"),
+            progress("cells", total, quiet=as_json) as advance,
+        ):
+            outcomes = paper.reproduce(names, options, rows, only=chosen, resume=resume, tick=advance)
+    page = documents.write(names, rows, pages, quick)
+    for text in documents.skipped(names, rows):
+        typer.echo(f"skipped: {text}", err=True)
+    missing = {graph: why for one in outcomes.values() for graph, why in one.missing.items()}
+    failed = [f"{name}: {text}" for name, one in outcomes.items() for text in one.failed]
+    replaced = sorted(set().union(*(one.replaced for one in outcomes.values())))
+    if as_json:
+        written = {"rows": {name: one.rows for name, one in outcomes.items()}, "missing": missing}
+        written |= {"replaced": replaced, "failed": failed, "report": str(page)}
+        typer.echo(json.dumps(written | {"document": str(pages / "reproduction.md")}))
+    else:
+        terminal.print_reproduction(outcomes, missing, replaced, failed)
+        typer.echo(f"rows: {rows}\ndocument: {pages / 'reproduction.md'}\nreport: {page}")
+    if missing or replaced or failed:
+        raise typer.Exit(1 if failed else 3)
+
+
+def item_name(name: str) -> str:
+    """The name; an unknown one is an error that lists the nearest."""
+    from adaptkry.common.lookup import pick
+    from adaptkry.paper.reproduce import ITEMS
+
+    pick(ITEMS, name, "item")
+    return name
+
+
+def cell_names(text: str, items: list[str], options) -> list[str]:
+    """The names of rows and columns in a comma-separated list."""
+    from adaptkry.paper.reproduce import jobs_of
+
+    jobs = [job for jobs in jobs_of(items, options).values() for job in jobs]
+    return list(names_in(text, {name for job in jobs for name in (job.row, job.column)}))
+
+
+def names_in(text: str, known: Collection[str]) -> Iterator[str]:
+    """The parts of a comma-separated list; a known name may have commas in it.
+
+    >>> list(names_in("gcn, cora, tau 0.5,mlp", {"gcn", "cora, tau 0.5"}))
+    ['gcn', 'cora, tau 0.5', 'mlp']
+    """
+    parts = comma_separated(text)
+    while parts:
+        ends = (end for end in range(len(parts), 1, -1) if ", ".join(parts[:end]) in known)
+        end = next(ends, 1)
+        yield ", ".join(parts[:end])
+        parts = parts[end:]

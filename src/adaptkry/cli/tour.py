@@ -1,0 +1,31 @@
+"""`adaptkry tour`."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from adaptkry.cli.options import Json
+
+EXAMPLES = ("adaptkry tour", "adaptkry tour --nodes 2000 --phi -1", "adaptkry tour --json")
+
+
+def tour(
+    nodes: Annotated[int, typer.Option(min=10, max=4000, help="Number of nodes of the built-in graph.")] = 400,
+    phi: Annotated[
+        float, typer.Option(help="-1: neighbours differ; 0: edges carry no information; 1: neighbours agree.")
+    ] = 0.6,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the graph.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Show on a built-in graph what tau does to the spectrum and the basis, and check the paper's theory."""
+    import numpy as np
+
+    from adaptkry.cli import terminal
+    from adaptkry.report import demo
+
+    found = demo.tour(nodes, phi, seed)
+    if as_json:
+        typer.echo(json.dumps(found, default=np.ndarray.tolist))
+    else:
+        terminal.print_tour(found)

@@ -1,0 +1,18 @@
+"""Names that options and arguments choose from, importable without torch.
+
+The tables of the library have exactly these keys (tests/cli/test_options.py compares them).
+"""
+
+from typing import Literal, get_args
+
+Scheme = Literal["class_balanced", "class_balanced_bernnet", "class_permuted", "stratified", "uniform", "fixed"]
+Direction = Literal["both", "out", "in"]
+ExecutorName = Literal["inline", "processes", "dask"]
+StoredDtype = Literal["float32", "bfloat16"]
+Metric = Literal["accuracy", "roc_auc"]
+
+SCHEMES: tuple[str, ...] = get_args(Scheme)  # how nodes are divided into train, validation and test
+DIRECTIONS: tuple[str, ...] = get_args(Direction)  # of the edges of a directed graph
+EXECUTORS: tuple[str, ...] = get_args(ExecutorName)  # what computes the blocks of a basis folder
+STORED_DTYPES: tuple[str, ...] = get_args(StoredDtype)  # of the numbers in a basis folder
+METRICS: tuple[str, ...] = get_args(Metric)
