@@ -13,6 +13,7 @@ import argparse
 import scipy.sparse as sp
 import torch
 
+from adaptkry.cli.progress import progress
 from adaptkry.common import rows as results
 from adaptkry.common import timing
 from adaptkry.spectral.bases import average, krylov, stack
@@ -62,7 +63,7 @@ def measure(name: str, device: str, rounds: int) -> dict:
     """One row: medians, ratios and gathered bytes a second."""
     shape = SHAPES[name]
     jobs = contenders(shape, device)
-    with timing.progress(f"{name} on {device}", len(jobs) * (rounds + 1)) as tick:
+    with progress(f"{name} on {device}", len(jobs) * (rounds + 1)) as tick:
         spent = timing.interleaved(jobs, rounds, device, tick)
     moved = DEGREE * (shape.entries * (4 * shape.features + 4) + 2 * 4 * shape.nodes * shape.features)
     ratios = {

@@ -5,6 +5,7 @@ python -m benchmarks.density [--out results/benchmarks.jsonl]
 
 import argparse
 
+from adaptkry.cli.progress import progress
 from adaptkry.common import rows as results
 from adaptkry.common import timing
 from adaptkry.spectral.density import density_of_states
@@ -21,7 +22,7 @@ def main() -> None:
     asked = parser.parse_args()
     P = Propagation(power_law(SHAPES["arxiv"]))
     found = []
-    with timing.progress("density of states", asked.moments // 2 + 1) as tick:
+    with progress("density of states", asked.moments // 2 + 1) as tick:
         job = lambda: found.append(density_of_states(P, moments=asked.moments, probes=asked.probes, tick=tick))  # noqa: E731
         spent = timing.seconds(job)
     row = {

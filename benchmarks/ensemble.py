@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, dropout
 
+from adaptkry.cli.progress import progress
 from adaptkry.common import rows as results
 from adaptkry.common import timing
 from adaptkry.graphs import load as datasets
@@ -87,7 +88,7 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
     first = splits.Splits(split.train[:1], split.validation[:1], split.test[:1])
     loop(made, basis, graph.y, first, 1)  # warm up: an epoch of each, not a whole round of minutes
     fitting.fit(graph, replace(made, epochs=1), split, device="cpu")
-    with timing.progress(name, len(jobs) * rounds) as tick:
+    with progress(name, len(jobs) * rounds) as tick:
         spent = timing.interleaved(jobs, rounds, tick=tick, warm=False)
     return {
         "benchmark": "ensemble", "graph": name, "seed": 0, "split": "class_balanced, ten",

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from adaptkry.cli.progress import progress
 from adaptkry.common import rows as results
 from adaptkry.common import timing
 from adaptkry.graphs.graph import Graph, Info
@@ -155,7 +156,7 @@ def slopes(asked) -> list[dict]:
         for name in asked.varied for i in range(4)
     ]  # fmt: skip
     spent: list[list[float]] = [[] for _ in points]
-    with timing.progress("runs", len(points) * asked.rounds) as tick:
+    with progress("runs", len(points) * asked.rounds) as tick:
         for _ in range(asked.rounds):
             for times, (_, point) in zip(spent, points, strict=True):
                 times.extend(_twice(asked, point, tick))

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-from adaptkry.cli import fit as cli
 from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore import BasisFolder, GraphFolder, finalise, propagate, write_graph
 from adaptkry.outofcore import block as blocks
@@ -476,54 +475,44 @@ def test_a_disk_that_fills_on_the_way_keeps_what_is_finished(tmp_path, monkeypat
 # The command
 
 
-def command(*words) -> list[str]:
+def program(*words) -> list[str]:
     return [sys.executable, "-m", "adaptkry", "propagate", *map(str, words)]
 
 
-def ask(monkeypatch, capsys, *words, code=0):
-    monkeypatch.setattr(sys, "argv", ["adaptkry", *map(str, words)])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    assert left.value.code == code
-    return capsys.readouterr()
-
-
-def test_the_command_makes_a_folder_and_names_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_makes_a_folder_and_names_it(tmp_path, command):
     words = ["propagate", "csbm", "--taus", "0.5, 1", "--degree", 2, "--out", "b"]
-    said = ask(monkeypatch, capsys, *words)
+    said = command(*words, cwd=tmp_path)
     assert "basis folder: b" in said.out
     assert "peak memory" in said.out
     assert "b.work" in said.out
-    told = json.loads(ask(monkeypatch, capsys, *words, "--json").out)
+    told = json.loads(command(*words, "--json", cwd=tmp_path).out)
     assert (told["terms"], told["rows"], told["features"]) == (6, 1000, 16)
-    assert "Examples:" in ask(monkeypatch, capsys, "propagate", "--help").out
+    assert "Examples:" in command("propagate", "--help").out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--taus", "a"], "taus are numbers with commas between"),
+        (["--taus", "a"], "--taus must be comma-separated positive numbers; got 'a'"),
         (["--taus", "0"], "tau must be positive and finite"),
         (["--taus", "1,1"], "taus must differ"),
         (["--directions", "up"], "unknown direction 'up'"),
         (["--dtype", "float16"], "unknown dtype 'float16'. Did you mean 'bfloat16'"),
         (["--memory", "4 apples"], "a size such as 4GiB"),
         (["--memory", "1MiB"], "Use --memory"),
-        (["--engine", "spark"], "unknown engine 'spark'"),
+        (["--executor", "spark"], "unknown engine 'spark'"),
         (["--workers", "2"], "add --engine processes"),
         (["--scheduler", "tcp://x"], "add --engine dask"),
-        (["--engine", "processes", "--scheduler", "tcp://x"], "use --engine dask"),
+        (["--executor", "processes", "--scheduler", "tcp://x"], "use --engine dask"),
         (["--degree", "-1"], "degree must be 0 or more"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_are_one_sentence(tmp_path, monkeypatch, capsys, words, message):
-    monkeypatch.chdir(tmp_path)
+def test_mistakes_are_one_sentence(tmp_path, command, words, message):
     given = dict(zip(words[::2], words[1::2], strict=True))
     given = {"--taus": "1", "--degree": "2", "--out": "b", **given}
-    said = ask(monkeypatch, capsys, "propagate", "csbm", *(word for pair in given.items() for word in pair), code=2)
-    assert message in said.err
+    words = ["propagate", "csbm", *(word for pair in given.items() for word in pair)]
+    assert message in command(*words, code=2, cwd=tmp_path).err
 
 
 def kill_once_at(words, hop: int, cwd) -> None:
@@ -562,14 +551,14 @@ def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
     generate(tmp_path / "g", nodes=200_000, entries=2_000_000, features=24)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 6, "--columns", 4]
     begun = time.monotonic()
-    subprocess.run(command(*words, "--out", tmp_path / "whole"), check=True)
+    subprocess.run(program(*words, "--out", tmp_path / "whole"), check=True)
     whole, random = time.monotonic() - begun, np.random.default_rng(0)
     for _ in range(5):
-        process = subprocess.Popen(command(*words, "--out", tmp_path / "killed"))
+        process = subprocess.Popen(program(*words, "--out", tmp_path / "killed"))
         time.sleep(random.uniform(0.1, 0.9) * whole)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    subprocess.run(command(*words, "--out", tmp_path / "killed"), check=True)
+    subprocess.run(program(*words, "--out", tmp_path / "killed"), check=True)
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
 
 
@@ -579,7 +568,7 @@ def test_memory_held_stays_below_the_limit(tmp_path, memory, rows):
     generate(tmp_path / "g", nodes=1_000_000, entries=10_000_000, features=24, labelled=0.1)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 2, "--memory", memory, "--rows", rows]
     told = subprocess.run(
-        command(*words, "--out", tmp_path / "b", "--json"), check=True, capture_output=True, text=True
+        program(*words, "--out", tmp_path / "b", "--json"), check=True, capture_output=True, text=True
     )
     assert json.loads(told.stdout)["peak_bytes"] < plan.parse_bytes(memory)
 

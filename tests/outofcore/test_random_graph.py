@@ -150,9 +150,8 @@ def test_memory_of_the_generator_grows_with_nodes_and_not_with_entries(tmp_path)
     assert peaks[1] < 800 * 2**20
 
 
-def test_the_command_writes_a_graph_folder(tmp_path):
+def test_the_command_writes_a_graph_folder(tmp_path, command):
     words = ["generate", str(tmp_path / "g"), "--nodes", "1e3", "--entries", "5000", "--features", "3", "--json"]
-    done = subprocess.run([sys.executable, "-m", "adaptkry", *words], check=True, capture_output=True, text=True)
-    told = json.loads(done.stdout)
+    told = json.loads(command(*words).out)
     assert told["nodes"] == 1000
     assert told["entries"] == pytest.approx(5000, rel=0.1)

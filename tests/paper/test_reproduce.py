@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from adaptkry.cli.fit import app
 from adaptkry.common import rows as results
 from adaptkry.graphs import load as datasets
 from adaptkry.graphs.benchmarks import raw_files
@@ -211,11 +209,10 @@ def test_every_item_runs_on_built_in_graphs(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data")
-def test_everything_at_once_on_built_in_graphs_by_the_command(tmp_path):
-    done = CliRunner().invoke(app, ["reproduce", "all", "--quick", "--device", "cpu", "--json",
-                                    "--out", str(tmp_path / "rows"), "--docs", str(tmp_path / "docs")])  # fmt: skip
-    assert done.exit_code == 3, done.output  # the real graphs are not at hand
-    said = json.loads(done.stdout)
+def test_everything_at_once_on_built_in_graphs_by_the_command(tmp_path, command):
+    words = ["reproduce", "all", "--quick", "--device", "cpu", "--json"]
+    words += ["--out", tmp_path / "rows", "--docs", tmp_path / "docs"]
+    said = json.loads(command(*words, code=3).out)  # 3: the real graphs are not at hand
     assert said["failed"] == []
     assert set(said["rows"]) == set(reproduction.ITEMS)
     assert Path(said["report"]).stat().st_size < 5e6
@@ -249,10 +246,8 @@ def test_resume_leaves_out_what_this_commit_has(tmp_path):
         reproduction.reproduce(["tying"], QUICK, tmp_path, only=["untid"])
 
 
-def test_an_unknown_item_is_answered_with_the_nearest_names():
-    done = CliRunner().invoke(app, ["reproduce", "tabel-2"])
-    assert isinstance(done.exception, ValueError)
-    assert "Did you mean 'table-2'" in str(done.exception)
+def test_an_unknown_item_is_answered_with_the_nearest_names(command):
+    assert "Did you mean 'table-2'" in command("reproduce", "tabel-2", code=2).err
 
 
 # --- real graphs ---
@@ -322,15 +317,15 @@ def test_a_section_is_written_whatever_cell_has_no_rows(name):
 
 
 @pytest.mark.usefixtures("_no_data")
-def test_damaged_lines_are_named_on_the_terminal_and_the_rest_is_shown(tmp_path):
-    place = ["--out", str(tmp_path / "rows"), "--docs", str(tmp_path / "docs"), "--quick"]
-    CliRunner().invoke(app, ["reproduce", "hyper-parameters", *place])
+def test_damaged_lines_are_named_on_the_terminal_and_the_rest_is_shown(tmp_path, command):
+    place = ["--out", tmp_path / "rows", "--docs", tmp_path / "docs", "--quick"]
+    command("reproduce", "hyper-parameters", *place)
     path = tmp_path / "rows" / "hyper-parameters.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("\n".join(['{"broken', lines[1], lines[2].replace('"value"', '"valu"'), *lines[3:]]) + "\n")
-    done = CliRunner().invoke(app, ["reproduce", "hyper-parameters", "--render", *place])
-    assert "skipped: hyper-parameters.jsonl, line 1: not JSON" in done.output
-    assert "skipped: hyper-parameters.jsonl, line 3: neither 'value' nor 'test' nor 'text'" in done.output
+    said = command("reproduce", "hyper-parameters", "--render", *place).err
+    assert "skipped: hyper-parameters.jsonl, line 1: not JSON" in said
+    assert "skipped: hyper-parameters.jsonl, line 3: neither 'value' nor 'test' nor 'text'" in said
     assert "2 lines of the results were skipped" in (tmp_path / "docs" / "reproduction.md").read_text()
 
 

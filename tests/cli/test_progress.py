@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from adaptkry.common import timing
+from adaptkry.cli import progress as bars
 
 
 def training(epoch: int, best: float = 0.712):
@@ -15,7 +15,7 @@ def training(epoch: int, best: float = 0.712):
 
 
 def test_without_a_terminal_a_training_is_told_in_plain_lines_on_stderr(capsys):
-    with timing.live(1000, every=0) as look:
+    with bars.live(1000, every=0) as look:
         look(training(120))
         look(training(140, -torch.inf))
     said = capsys.readouterr()
@@ -25,8 +25,8 @@ def test_without_a_terminal_a_training_is_told_in_plain_lines_on_stderr(capsys):
 
 def test_lines_keep_their_distance(capsys, monkeypatch):
     now = iter([0, 4, 5, 9, 10.5])
-    monkeypatch.setattr(timing.time, "monotonic", lambda: next(now))
-    show = timing.lines(5)  # asked at 4, 5 and 9; a line costs a second look at the clock
+    monkeypatch.setattr(bars.time, "monotonic", lambda: next(now))
+    show = bars.lines(5)  # asked at 4, 5 and 9; a line costs a second look at the clock
     for step in range(3):
         show(step, str(step))
     assert capsys.readouterr().err == "1\n"
@@ -34,7 +34,7 @@ def test_lines_keep_their_distance(capsys, monkeypatch):
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_steps_are_counted_on_stderr_and_quiet_is_quiet(capsys, quiet):
-    with timing.progress("training", 2, quiet=quiet, every=0) as tick:
+    with bars.progress("training", 2, quiet=quiet, every=0) as tick:
         tick()
         tick()
     said = capsys.readouterr()
@@ -45,7 +45,7 @@ def test_steps_are_counted_on_stderr_and_quiet_is_quiet(capsys, quiet):
 def test_a_terminal_gets_a_bar_on_stderr(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with timing.live(1000) as look:
+    with bars.live(1000) as look:
         look(training(500))
     said = capsys.readouterr()
     assert "epoch 500, 9 of 10 running, best validation 71.2%" in said.err

@@ -1,0 +1,187 @@
+"""Commands as users run them, but in this process."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from adaptkry.cli.fit import is_complete
+
+
+@pytest.fixture
+def run(command, tmp_path):
+    """Run a command in a folder of the test's own; what it printed, on one line."""
+
+    def call(*words, code=0) -> str:
+        printed = command(*words, code=code, cwd=tmp_path)
+        return " ".join((printed.err if code else printed.out).split())
+
+    return call
+
+
+@pytest.fixture
+def files(ring):
+    """The small graph's files."""
+    return ring / "edges.csv", ring / "nodes.csv"
+
+
+def test_fit_writes_a_run_folder_named_after_the_folder_of_the_files(ring):
+    assert {path.name for path in (ring / "run").iterdir()} == {
+        "run.json",
+        "weights.safetensors",
+        "rows.jsonl",
+        "curves.csv",
+        "picture.png",
+        "facts.json",
+        "report.html",
+    }
+    assert json.loads((ring / "run" / "run.json").read_text())["about"]["graph"] == ring.name
+
+
+def test_predict_writes_class_names_and_probabilities_for_every_node(ring, files, run, tmp_path):
+    run("predict", ring / "run", *files, "--out", "p.csv")
+    rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
+    assert [row["node"] for row in rows[:2]] == ["n0", "n1"]
+    right = sum(row["class"] == ("<b>odd</b>" if i % 2 else "even") for i, row in enumerate(rows))
+    assert right > 55
+    assert sum(float(value) for name, value in rows[0].items() if name.startswith("p(")) == pytest.approx(1, abs=1e-4)
+
+
+def test_trainings_that_all_fail_give_one_line(files, run, tmp_path):
+    rows = "".join(f"n{i},{'odd' if i % 2 else 'even'}{',3e38' * 50}\n" for i in range(60))
+    (tmp_path / "huge.csv").write_text("id,label," + ",".join(f"x{i}" for i in range(50)) + "\n" + rows)
+    words = [files[0], "huge.csv", "--splits", 2, "--epochs", 3, "--set", "standardise=false"]
+    assert "all 2 trainings failed" in run("fit", *words, "--out", "huge", code=1)
+    run("compare", *words, "--methods", "mlp", "--json", code=1)
+
+
+def test_a_folder_of_another_kind_is_not_written_to(ring, run):
+    words = ["compare", "csbm", "--methods", "mlp", "--out", ring / "run"]
+    assert "holds a run, which would be overwritten" in run(*words, code=2)
+    assert "holds a run" in run("generate", ring / "run", "--nodes", 100, "--entries", 200, code=2)
+
+
+def test_folders_for_large_graphs_are_refused_with_the_command_to_use(run, tmp_path):
+    run("generate", "big", "--nodes", 200, "--entries", 800, "--features", 4)
+    said = run("inspect", "big", code=2)
+    assert "needs a graph that fits in memory; got the graph folder big" in said
+    assert "adaptkry propagate big" in said
+    run("propagate", "big", "--taus", "1", "--degree", "1", "--out", "big-basis")
+    assert "is a basis folder" in run("compare", "big-basis", "--methods", "mlp", code=2)
+    block = next((tmp_path / "big-basis").glob("block*.npy"))
+    block.write_bytes(block.read_bytes()[:-4] + b"\x00\x00\x80\x3f")
+    assert f"is damaged: {block.name}. Mend it with:" in run("fit", "big-basis", code=2)
+
+
+def test_settings_restarts_batches_and_json_reach_the_training_and_a_page_can_hold_several_runs(ring, run):
+    before = (ring / "run" / "report.html").read_bytes()
+    words = ["fit", "csbm", "--epochs", 2, "--splits", 2, "--out", "other/second", "--json", "--restarts", 2]
+    found = json.loads(run(*words, "--set", "hidden=7", "--taus", "0.5, 1", "--batch-size", 100))
+    assert [len(found["rows"]), sum(row["chosen"] for row in found["rows"])] == [4, 2]
+    assert (found["rows"][0]["config"]["hidden"], found["rows"][0]["config"]["taus"]) == (7, [0.5, 1.0])
+    assert "report: other/report.html" in run("report", "other/second", ring / "run")
+    assert (ring / "run" / "report.html").read_bytes() == before
+
+
+def test_json_of_commands_that_describe_graphs(files, run):
+    assert json.loads(run("inspect", *files, "--json"))["facts"]["nodes"] == 60
+    assert {"csbm", "cora"} <= {row["name"] for row in json.loads(run("datasets", "--json"))}
+
+
+def test_edges_of_files_keep_their_direction_with_directed(files, run, tmp_path):
+    words = ["fit", *files, "--splits", 2, "--epochs", 3, "--degree", 2, "--directions", "out"]
+    assert "keep their direction with --directed" in run(*words, "--out", "arcs", code=2)
+    run(*words, "--out", "arcs", "--directed")
+    rows = [json.loads(line) for line in (tmp_path / "arcs" / "rows.jsonl").read_text().splitlines()]
+    assert rows[0]["config"]["directions"] == ["out"]
+    assert "60 predictions" in run("predict", "arcs", *files, "--directed", "--out", "arcs.csv")
+    assert "for your own files" in run("fit", "csbm", "--directed", code=2)
+
+
+AGAIN = ("fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--resume", "--out", "run")
+
+
+def test_a_finished_run_is_shown_by_resume_and_a_later_interrupted_one_is_resumed(ring, command, tmp_path):
+    again = command(*AGAIN, "--json", cwd=ring)
+    assert "already complete" in again.err
+    assert len(json.loads(again.out)["rows"]) == 2
+    (tmp_path / "run.json").touch()
+    assert is_complete(tmp_path)
+    (tmp_path / "checkpoint.safetensors").touch()
+    assert not is_complete(tmp_path)
+
+
+def test_the_tour_shows_the_theory(run):
+    found = json.loads(run("tour", "--nodes", 60, "--json"))
+    assert all(check["holds"] for check in found["theory"])
+    assert [row["tau"] for row in found["taus"]] == [0.5, 0.8, 1.0, 1.5]
+
+
+def test_compare_ranks_methods_and_names_its_file(run, tmp_path):
+    words = ["compare", "csbm", "--methods", "mlp, adaptkry", "--splits", "2", "--split", "stratified"]
+    words += ["--epochs", "20", "--out", "both"]
+    found = run(*words)
+    assert "comparison.json" in found
+    assert found.index("adaptkry") < found.index("mlp")
+    page = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    assert [one["method"] for one in page["methods"]] == ["adaptkry", "mlp"]
+    assert found.endswith("report: both/report.html")
+    assert (tmp_path / "both" / "report.html").exists()
+    page["methods"][1]["failed"] = "stopped"  # so it is trained again, and the other one is not
+    (tmp_path / "both" / "comparison.json").write_text(json.dumps(page))
+    run(*words, "--resume")
+    other = json.loads((tmp_path / "both" / "comparison.json").read_text())["methods"]
+    assert other[0]["seconds"] == page["methods"][0]["seconds"]
+    assert other[1]["seconds"] != page["methods"][1]["seconds"]
+    assert other[1]["mean"] == page["methods"][1]["mean"]
+    again = json.loads(run("report", "both", "--out", "again.html", "--figures", "figures", "--json"))
+    assert again["report"] == "again.html"
+    assert [Path(path).suffix for path in again["figures"]] == [".svg", ".png"]
+    assert all((tmp_path / path).exists() for path in again["figures"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "corra"], "Did you mean 'cora'"),
+        (["compare", "csbm", "--methods", "adaptcry"], "Did you mean 'adaptkry'"),
+        (["fit", "csbm", "--device", "tpu"], "must be auto, cpu or cuda"),
+        (["fit", "csbm", "--set", "stages=foo,bar"], "stages must begin with one of"),
+        (["fit", "csbm", "--set", "stages=combine,foo"], "unknown stage 'foo'"),
+        (["fit", "csbm", "--set", "stages=combine"], "end 16 wide, but there are 2 classes"),
+        (["fit", "csbm", "--set", "start=foo"], "'foo'"),
+        (["fit", "edges.csv", "nodes.csv", "--resume", "--degree", "3", "--out", "run"], "other settings"),
+        ([*AGAIN, "--split", "stratified"], "other settings"),
+        (["report", "nowhere"], "no facts.json"),
+        (["fit", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
+        (["fit", "csbm", "--taus", "-1"], "tau must be positive and finite"),
+        (["fit", "csbm", "--degree", "-1"], "degree must be 0 or more"),
+        (["fit", "csbm", "--split", "stratify"], "Did you mean 'stratified'"),
+        (["fit", "missing.npz"], "missing.npz"),
+        (["fit", "csbm", "--device", "cuda"], "no CUDA device"),
+        (["predict", "nowhere"], "no run folder"),
+        (["fit", "csbm", "--epochs", "2", "--out", "/proc/nothing"], "/proc/nothing"),
+        (["fit", "csbm", "--epochs", "2", "--out", "edges.csv"], "a folder that can be written to; got edges.csv"),
+        (["fit", "csbm", "--set", "hiden=3"], "unknown setting 'hiden'. Did you mean 'hidden'"),
+        (["fit", "csbm", "--set", "degree=3", "--degree", "3"], "degree came twice"),
+        (["fit", "csbm", "--set", "taus=1", "--taus", "1"], "taus came twice"),
+        (["fit", "csbm", "--data-root", "."], "data root is only for benchmarks"),
+        (["fit", "edges.csv"], "at least 2 classes; none of 60 nodes has a label"),
+        (["fit", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
+        (["fit", "edges.csv", "text.csv"], "text.csv: column 'a' must hold numbers; node 'n0' has '[x]'"),
+        (["predict", "run"], "Give them again: `adaptkry predict run edges.csv nodes.csv`"),
+        (["predict", "run", "edges.csv", "nodes.csv", "--out", "run"], "run: Is a directory"),
+    ],
+    ids=lambda value: "-".join(map(str, value[1:3])) if isinstance(value, list) else "",
+)
+def test_a_users_mistake_gives_one_line_and_exit_code_two(words, message, command, ring):
+    printed = command(*words, code=2, cwd=ring)
+    assert printed.out == ""
+    assert message in " ".join(printed.err.split())
+    assert printed.err.startswith(("adaptkry: ", "adaptkry on ", "feature columns are standardised"))
+
+
+def test_whole_numbers_may_have_an_exponent(run):
+    assert "must be a whole number; got 'many'" in run("generate", "g", "--nodes", "many", "--entries", "1e3", code=2)
+    assert "must be a whole number; got '1.5'" in run("generate", "g", "--nodes", "1.5", "--entries", "1e3", code=2)

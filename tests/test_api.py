@@ -1,0 +1,68 @@
+"""The public names: lazy, complete, typed; and a library that never prints."""
+
+import ast
+import inspect
+import logging
+import pydoc
+from pathlib import Path
+
+import pytest
+
+import adaptkry as ak
+
+SOURCE = Path(ak.__file__).parent
+
+
+def type_checking_imports() -> dict[str, str]:
+    """Name -> module, as type checkers see them."""
+    tree = ast.parse(Path(ak.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert all(alias.asname == alias.name for node in imports for alias in node.names)  # else private to pyright
+    return {alias.name: str(node.module).removeprefix("adaptkry.") for node in imports for alias in node.names}
+
+
+def test_type_checkers_see_the_names_that_the_package_has():
+    assert type_checking_imports() == ak._MODULES
+
+
+def test_every_public_name_resolves_and_is_listed():
+    assert {"fit", "tune", "compare", "load", "Graph", "Splits", "Run", "load_run", "propagate", "BasisFolder",
+            "AdaptKryClassifier", "KrylovBasis", "KrylovConv", "__version__"} <= set(ak.__all__)  # fmt: skip
+    assert set(ak.__all__) <= set(dir(ak))
+    for name in ak.__all__:
+        value = getattr(ak, name)
+        assert value is getattr(ak, name)
+        if callable(value):
+            assert value.__module__.startswith("adaptkry.")
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'adaptkry' has no attribute 'fitt'"):
+        _ = ak.fitt  # type: ignore[attr-defined]
+
+
+def test_help_and_signature_of_fit_are_those_of_the_function():
+    assert "Train a method on many splits as one batch" in pydoc.render_doc(ak.fit)
+    assert "device" in inspect.signature(ak.fit).parameters
+
+
+def test_the_library_never_prints():
+    """Only the command line writes to the terminal; the library logs."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.relative_to(SOURCE).parts[0] in ("cli", "__main__.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            packages = {name.split(".")[0] for name in names}
+            if text in ("print", "sys.stdout", "sys.stderr") or packages & {"rich", "typer"}:
+                found.append(f"{path.relative_to(SOURCE)}:{node.lineno}")  # type: ignore[attr-defined]
+    assert [place for place in found if not place.startswith("common/timing.py")] == []
+
+
+def test_log_messages_are_hidden_until_the_user_configures_logging(capsys):
+    logging.getLogger("adaptkry").warning("hidden")
+    assert capsys.readouterr().err == ""
