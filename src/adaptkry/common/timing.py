@@ -1,6 +1,5 @@
 """The only clock: it waits for the device before it reads the time. And the only progress bar."""
 
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -56,21 +55,6 @@ def progress(what: str, total: int, quiet: bool = False, every: float = PAUSE) -
             show(done, f"{what}: {done} of {total}")
 
         yield tick
-
-
-@contextmanager
-def live(epochs: int, quiet: bool = False, every: float = PAUSE) -> Iterator[Callable[..., object]]:
-    """Progress while members train: epoch, members still running, best validation score."""
-    with shown(epochs, quiet, every) as show:
-
-        def look(training) -> None:
-            state = training.state.tensors
-            running, members = int(state["running"].sum()), len(state["running"])
-            news = f"epoch {int(state['epoch'])}, {running} of {members} running"
-            best = float(state["best_score"].max())
-            show(int(state["epoch"]), news + (f", best validation {best:.1%}" if math.isfinite(best) else ""))
-
-        yield look
 
 
 @contextmanager
