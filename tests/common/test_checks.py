@@ -127,7 +127,7 @@ def test_the_first_bad_feature_is_named_by_its_node():
         Graph(PATH, with_one(NAN))
 
 
-def test_asking_a_graph_for_features_it_lacks_tells_what_to_pass():
+def test_a_graph_without_features_says_what_to_pass():
     with pytest.raises(ValueError, match=r"no features\. Pass features="):
         _ = Graph(PATH).x
 
@@ -259,7 +259,7 @@ def test_a_bad_degree_is_refused(degree, error, message):
 
 
 @pytest.mark.parametrize("degree", [0, 5, np.int64(5), np.uint8(5)])
-def test_any_whole_number_is_a_degree(degree):
+def test_any_integer_is_a_degree(degree):
     found = checks.count(degree, "degree")
     assert found == degree
     assert type(found) is int

@@ -22,7 +22,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_place_that_cannot_be_written_to_is_named_as_it_was_asked_for(tmp_path):
+def test_an_error_names_the_requested_file(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         files.write(tmp_path / "nowhere" / "page.txt", "new")
     assert caught.value.filename == str(tmp_path / "nowhere" / "page.txt")

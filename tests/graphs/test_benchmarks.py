@@ -84,7 +84,7 @@ def test_graph_is_what_its_card_says(name):
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", STRUCTURE)
-def test_edges_are_those_the_specification_counts(name):
+def test_edges_self_loops_and_isolated_nodes_are_as_specified(name):
     graph = benchmark_graph(name)
     plain = graph.undirected().without_self_loops()
     assert (plain.entries / 2, int(graph.adjacency.diagonal().sum()), int(graph.isolated().sum())) == STRUCTURE[name]
@@ -92,7 +92,7 @@ def test_edges_are_those_the_specification_counts(name):
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", MEASURED)
-def test_fixed_splits_come_along_where_the_card_promises_them(name):
+def test_graph_has_fixed_splits_where_its_card_says_so(name):
     graph = benchmark_graph(name)
     if "fixed" not in CARDS[name].splits:
         assert graph.info.masks is None
@@ -130,7 +130,7 @@ def test_graph_equals_what_pyg_gives(name, tmp_path):
 
 
 @pytest.mark.data
-def test_unlabelled_people_keep_label_minus_one():
+def test_unlabelled_nodes_have_label_minus_one():
     graph = benchmark_graph("johnshopkins55")
     assert int((graph.y == -1).sum()) == 418
     assert graph.classes == 2
@@ -300,7 +300,7 @@ def test_pickled_splits_of_unknown_digest_may_hold_arrays_only(tmp_path, capsys)
     assert capsys.readouterr().out == ""
 
 
-def test_ogb_is_asked_for_only_when_it_is_needed(offline, monkeypatch):
+def test_ogb_is_imported_only_when_it_is_needed(offline, monkeypatch):
     card = replace(CARDS["ogbn-arxiv"], nodes=4, features=2, classes=3)
     for path in card.files:
         (offline / "data" / path).parent.mkdir(parents=True, exist_ok=True)
@@ -388,7 +388,7 @@ def accuracy(graph: Graph, direction) -> float:
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("phi", [-0.6, 0.4])
-def test_directed_csbm_is_read_along_the_edges_only(classes, phi):
+def test_directed_csbm_can_be_learned_along_the_edges_only(classes, phi):
     graph = directed_csbm(nodes=2000, phi=phi, classes=classes, seed=1)
     out, both, against = (accuracy(graph, direction) for direction in ("out", "both", "in"))
     assert out > both + 0.03
@@ -397,7 +397,7 @@ def test_directed_csbm_is_read_along_the_edges_only(classes, phi):
     assert edge(graph) == pytest.approx(1 / classes, abs=0.03)
 
 
-def test_directed_csbm_repeats_itself_and_refuses_what_csbm_refuses():
+def test_directed_csbm_is_reproducible_and_refuses_what_csbm_refuses():
     one, same, other = (directed_csbm(nodes=100, seed=seed) for seed in (4, 4, 5))
     assert one.x.equal(same.x)
     assert one.indices.equal(same.indices)
@@ -407,7 +407,7 @@ def test_directed_csbm_repeats_itself_and_refuses_what_csbm_refuses():
         directed_csbm(phi=2)
 
 
-def test_quiet_lets_nothing_through(capsys):
+def test_quiet_hides_output_and_warnings(capsys):
     with loaders.quiet():
         print("Processing...")
         print("Done!", file=sys.stderr)

@@ -82,7 +82,7 @@ def test_lists_arrays_and_tensors_give_the_same_graph(kind):
     assert graph.y.tolist() == [0, 1, 1, -1]
 
 
-def test_reversed_and_read_only_arrays_are_welcome():
+def test_reversed_and_read_only_arrays_are_accepted():
     pairs, features = np.array(PAIRS), np.eye(4)
     features.flags.writeable = False  # as pandas hands them out; torch would warn
     graph = Graph(pairs[::-1], features, directed=True)
@@ -90,7 +90,7 @@ def test_reversed_and_read_only_arrays_are_welcome():
     assert graph.x.equal(torch.eye(4).double())
 
 
-def test_building_a_graph_leaves_its_input_alone():
+def test_building_a_graph_does_not_change_its_input():
     pairs, weights, matrix = np.array(PAIRS), np.array(WEIGHTS), sp.coo_array(np.diag([1.0, 0, 2]))
     before = pairs.copy(), weights.copy(), matrix.copy()
     Graph(pairs, weights=weights, self_loops=False)
@@ -126,7 +126,7 @@ def test_integers_above_two_to_the_24_keep_their_values_as_features(wrap):
     assert x.flatten().tolist() == features.flatten().tolist()
 
 
-def test_labels_may_stand_in_a_column_and_default_to_unknown():
+def test_labels_may_be_a_column_and_default_to_unknown():
     assert Graph(PAIRS, labels=[[0], [1], [-1], [2]]).y.tolist() == [0, 1, -1, 2]
     bare = Graph(PAIRS)
     assert bare.y.tolist() == [-1] * 4
@@ -146,7 +146,7 @@ def test_from_scipy_keeps_the_matrix(layout, directed, weighted):
 
 
 @given(graphs())
-def test_every_graph_survives_the_way_to_scipy_and_back(graph):
+def test_a_graph_converted_to_scipy_and_back_is_the_same(graph):
     back = Graph.from_scipy(graph.adjacency, weighted=graph.weights is not None, directed=graph.is_directed)
     np.testing.assert_array_equal(dense(back), dense(graph))
 
@@ -206,7 +206,7 @@ def test_components_are_those_of_networkx(graph):
 
 
 @given(graphs())
-def test_relatives_equal_their_dense_counterparts(graph):
+def test_derived_graphs_equal_their_dense_counterparts(graph):
     A = dense(graph)
     np.testing.assert_array_equal(dense(graph.undirected()), np.maximum(A, A.T))
     np.testing.assert_array_equal(dense(graph.transposed()), A.T)
@@ -236,5 +236,5 @@ def test_an_undirected_graph_is_its_own_undirected_view_and_transpose():
         ),
     ],
 )
-def test_repr_tells_size_and_kind(options, wanted):
+def test_repr_shows_size_and_kind(options, wanted):
     assert repr(Graph(PAIRS, **options)) == wanted

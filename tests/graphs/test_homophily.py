@@ -83,7 +83,7 @@ def test_known_graphs_have_their_known_values(theirs, labels, wanted):
     assert list(homophily(graph).values()) == pytest.approx(wanted, abs=1e-12)
 
 
-def test_unknown_labels_and_weights_say_nothing():
+def test_unknown_labels_and_weights_do_not_count():
     plain = Graph([[0, 1, 2, 3], [1, 2, 3, 3]], labels=[0, 0, 1, 1])
     company = Graph([[0, 1, 2, 3, 0, 1, 4], [1, 2, 3, 3, 4, 4, 5]], labels=[0, 0, 1, 1, -1, -1])
     weighted = Graph([[0, 1, 2, 3], [1, 2, 3, 3]], labels=[0, 0, 1, 1], weights=[9, 1, 5, 0.5])

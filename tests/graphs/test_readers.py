@@ -4,6 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -63,6 +64,9 @@ def table(path: Path, content: dict[str, list], **typed) -> Path:
     return path
 
 
+NAN = float("nan")
+
+
 def numbers(values: list[str]) -> list[float]:
     return [float(value) for value in values]
 
@@ -95,7 +99,7 @@ def test_another_separator_is_named(tmp_path):
         read(tmp_path / "e.csv")
 
 
-def test_whole_numbers_are_ids_and_labels_in_any_dress(tmp_path):
+def test_ids_and_labels_are_the_same_as_int_float_or_text(tmp_path):
     edges = table(tmp_path / "e.csv", {"source": ["10", "9"], "target": ["9", "8"]})
     content = {"id": [8, 9, 10], "label": [2.0, None, 10.0], "f": [1, 2, 3]}
     graph = read([edges, table(tmp_path / "n.parquet", content)])
@@ -113,7 +117,7 @@ def test_columns_may_have_other_names_and_be_left_out(tmp_path):
     assert (graph.info.name, graph.info.metric) == ("mine", "roc_auc")
 
 
-def test_edges_alone_name_their_nodes(tmp_path):
+def test_without_a_nodes_file_nodes_are_those_of_the_edges(tmp_path):
     graph = read(table(tmp_path / "e.csv", {"source": ["10", "9"], "target": ["9", "100"]}))
     assert graph.info.node_ids == ("9", "10", "100")
     assert (graph.features, graph.classes, graph.entries) == (None, 0, 4)
@@ -176,7 +180,7 @@ def test_sparse_features_may_be_matrix_market_too(tmp_path):
     assert graph.x.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
-def test_pyg_data_brings_its_masks():
+def test_masks_of_pyg_data_become_fixed_splits():
     mask = torch.eye(3, dtype=torch.bool)
     data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1]))
     data.train_mask, data.val_mask = mask[0], mask[1]
@@ -403,3 +407,75 @@ def test_texts_and_labels_read_missing_values_as_unknown():
     assert texts(np.array([1.0, float("nan"), 2.5])) == ["1", "", "2.5"]
     assert texts(np.array([None, " a ", True], dtype=object)) == ["", "a", "True"]
     assert encode(["nan", "b", "-1", "NaN"])[0].tolist() == [-1, 0, -1, -1]
+
+
+def friends(**options) -> nx.Graph:
+    """Three people in a row; node attributes as given, one list per attribute."""
+    graph = nx.Graph(name="friends")
+    for place, node in enumerate(("ann", "bob", "cy")):
+        graph.add_node(node, **{name: values[place] for name, values in options.items() if values[place] is not None})
+    graph.add_edges_from([("ann", "bob"), ("bob", "cy")])
+    return graph
+
+
+@pytest.mark.parametrize(("features", "labels"), [("x", "y"), ("features", "label")])
+def test_networkx_graphs_have_features_and_labels(features, labels):
+    rows = [[1.0, 2.0], np.array([3.0, 4.0]), torch.tensor([5.0, 6.0], dtype=torch.float64)]
+    graph = load(friends(**{features: rows, labels: [1, 0, 1]}), metric="roc_auc")
+    same(graph, Graph([[0, 1], [1, 2]], np.array([[1.0, 2], [3, 4], [5, 6]]), [1, 0, 1]))
+    assert graph.info == Info("friends", "roc_auc", None, None, ("ann", "bob", "cy"))
+
+
+def test_networkx_graphs_without_attributes_have_neither_features_nor_labels():
+    graph = load(friends(), name="mine")
+    same(graph, Graph([[0, 1], [1, 2]]))
+    assert graph.info.name == "mine"
+
+
+def test_networkx_labels_may_be_text_and_missing():
+    graph = load(friends(label=["spam", None, "ham"], x=[1, 2, 3]))
+    assert (graph.y.tolist(), graph.info.class_names) == ([1, -1, 0], ("ham", "spam"))
+    assert graph.x.tolist() == [[1], [2], [3]]
+    assert load(friends(y=[np.int64(1), None, 0])).y.tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
+def test_networkx_graphs_keep_direction_and_weights(kind):
+    plain = kind([(0, 1), (2, 1)])
+    same(load(plain), Graph([[0, 2], [1, 1]], nodes=3, directed=plain.is_directed()))
+    plain.add_edge(0, 2, weight=2.5)
+    weighted = Graph([[0, 2, 0], [1, 1, 2]], nodes=3, weights=[1, 1, 2.5], directed=plain.is_directed())
+    assert list(plain.nodes) == [0, 1, 2]
+    same(load(plain), weighted)
+    same(load(plain, weight=None), Graph([[0, 2, 0], [1, 1, 2]], nodes=3, directed=plain.is_directed()))
+
+
+@pytest.mark.parametrize(
+    ("graph", "error", "message"),
+    [
+        (
+            friends(x=[1, None, 3]),
+            ValueError,
+            r"must be on every node; node 'bob' has none of x, features\. Add",
+        ),
+        (friends(x=[1, [2, 3], 4]), ValueError, r"features must be vectors of one length; got shapes \[\[1\], \[2\]\]"),
+        (
+            friends(x=[[[1]], [[2]], [[3]]]),
+            ValueError,
+            r"must be vectors of one length; got shapes \[\[1, 1\]\]",
+        ),
+        (friends(x=["a", "b", "c"]), TypeError, "features must be numbers in an array"),
+        (friends(x=[1, 2, NAN]), ValueError, "features must be finite; node 2 has nan"),
+        (friends(y=[0, -2, 1]), ValueError, r"-1 for unknown; node 1 has -2\. Number the classes"),
+        (nx.Graph(), ValueError, r"at least one node; got an empty NetworkX graph\. Add nodes"),
+    ],
+)
+def test_bad_networkx_graphs_are_refused(graph, error, message):
+    with pytest.raises(error, match=message):
+        load(graph)
+
+
+@pytest.mark.parametrize("data", [5, None, [1, 2], np.zeros((2, 3))], ids=["number", "None", "numbers", "array"])
+def test_data_of_an_unknown_type_is_refused(data):
+    with pytest.raises(TypeError, match=r"a graph must be a name, .* or a NetworkX graph; got \w+\. Use Graph\("):
+        load(data)

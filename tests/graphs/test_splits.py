@@ -138,14 +138,14 @@ def test_fixed_splits_are_those_of_the_graph_and_warn_by_class_name():
         splits.fixed(Graph([[0], [1]], labels=[0, 1], info=Info("toy")))
 
 
-def test_own_masks_may_be_one_row_or_many():
+def test_masks_may_be_one_row_or_many():
     one = splits.from_masks([True, False, False], [False, True, False], np.array([False, False, True]))
     assert (len(one), one.scheme, one.warnings) == (1, "masks", ())
     assert one.train.tolist() == [[True, False, False]]
 
 
 @pytest.mark.parametrize("scheme", SPLITS)
-def test_make_knows_every_scheme_by_name(scheme):
+def test_make_accepts_every_scheme_by_name(scheme):
     y = torch.arange(50) % 2
     parts = splits.stratified(y, 4)
     graph = Graph([[0], [1]], labels=y, info=Info(masks={part: getattr(parts, part) for part in PARTS}))

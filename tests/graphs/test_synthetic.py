@@ -14,7 +14,7 @@ def test_the_same_seed_gives_the_same_graph_and_another_seed_another():
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
 @pytest.mark.parametrize(("phi", "wanted"), [(1.0, lambda _: 1), (-1.0, lambda _: 0), (0.0, lambda c: 1 / c)])
-def test_phi_leads_from_no_agreement_over_chance_to_full_agreement(phi, wanted, classes):
+def test_phi_goes_from_no_agreement_through_chance_to_full_agreement(phi, wanted, classes):
     found = edge(csbm(nodes=2000, phi=phi, classes=classes))
     assert found == pytest.approx(wanted(classes), abs=0.02 if phi == 0 else 0)
 
@@ -40,7 +40,7 @@ def test_the_average_degree_is_roughly_met(degree):
     assert float(graph.degree().mean()) == pytest.approx(degree, rel=0.05)
 
 
-def test_sizes_are_as_asked_and_classes_as_equal_as_possible():
+def test_sizes_are_as_requested_and_classes_as_equal_as_possible():
     graph = csbm(nodes=100, classes=3, features=5)
     assert graph.x.shape == (100, 5)
     assert graph.x.dtype == torch.float32

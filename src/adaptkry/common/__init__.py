@@ -1,1 +1,1 @@
-"""What every package uses: input checks, name lookup, files, result rows, timing, memory."""
+"""Shared by all packages: input checks, name lookup, files, result rows, timing, memory."""

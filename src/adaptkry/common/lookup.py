@@ -1,4 +1,4 @@
-"""Names into things: the entry, or an error that shows the nearest names."""
+"""Look up an entry by its name; an unknown name is an error that shows the nearest ones."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ Entry = TypeVar("Entry")
 
 
 def pick(table: Mapping[str, Entry], name: str, what: str = "name") -> Entry:
-    """Return `table[name]`; an unknown name gets the nearest known ones.
+    """Return `table[name]`; the error for an unknown name shows the nearest known ones.
 
     >>> pick({"krylov": 1, "chebyshev": 2}, "chebishev", "basis")
     Traceback (most recent call last):

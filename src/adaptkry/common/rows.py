@@ -38,10 +38,10 @@ def provenance(device: str | torch.device = "cpu") -> dict[str, str]:
 
 def commit() -> str:
     """The checked-out commit, with a + where files have been changed since; "unknown" outside a checkout."""
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     try:
-        ask = ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
-        return subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+        command = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

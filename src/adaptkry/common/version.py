@@ -1,3 +1,3 @@
-"""What this is."""
+"""The version of adaptkry."""
 
 VERSION = "0.1.0"
