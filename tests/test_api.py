@@ -2,8 +2,11 @@
 
 import ast
 import inspect
+import json
 import logging
 import pydoc
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,30 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_help_and_signature_of_fit_are_those_of_the_function():
     assert "Train a method on many splits as one batch" in pydoc.render_doc(ak.fit)
     assert "device" in inspect.signature(ak.fit).parameters
+
+
+@pytest.mark.slow
+def test_pyright_sees_true_types_and_refuses_unknown_names(tmp_path):
+    pyright = Path(sys.executable).with_name("pyright")
+    if not pyright.exists():
+        pytest.skip("pyright is not installed")
+    (tmp_path / "user.py").write_text(
+        "import adaptkry as ak\n"
+        "reveal_type(ak.csbm(nodes=10))\n"
+        "reveal_type(ak.load_run('x').weights)\n"
+        "reveal_type(ak.KrylovConv)\n"
+        "ak.fitt\n"
+    )
+    config = {
+        "venvPath": str(Path(sys.prefix).parent),
+        "venv": Path(sys.prefix).name,
+        "extraPaths": [str(SOURCE.parent)],
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
+    said = subprocess.run([pyright, "-p", tmp_path], capture_output=True, text=True, check=False).stdout
+    for part in ('is "Graph"', 'is "dict[str, Tensor]"', 'is "type[KrylovConv]"', '"fitt" is not a known attribute'):
+        assert part in said
+    assert said.count(" error: ") == 1
 
 
 def test_the_library_never_prints():

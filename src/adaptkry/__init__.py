@@ -118,7 +118,7 @@ __all__ = ["__version__", *_MODULES]  # pyright: ignore[reportUnsupportedDunderA
 logging.getLogger("adaptkry").addHandler(logging.NullHandler())  # nothing is shown unless the user configures logging
 
 
-def __getattr__(name: str):
+def _import(name: str):
     """Import a public name when it is first used."""
     if name == "fit_from_disk":  # until `fit` takes basis folders
         return import_module("adaptkry.training.folder_fit").fit
@@ -131,3 +131,7 @@ def __getattr__(name: str):
 def __dir__() -> list[str]:
     """Every public name, imported already or not."""
     return sorted({*globals(), *__all__})
+
+
+if not TYPE_CHECKING:  # a type checker that saw it would accept every name
+    __getattr__ = _import

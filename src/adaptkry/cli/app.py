@@ -92,7 +92,15 @@ def run() -> None:
         with messages_on_stderr():
             app()
     except (ValueError, TypeError, OSError, ImportError) as error:
-        has_file = isinstance(error, OSError) and error.filename
-        message = f"{error.filename}: {error.strerror}" if has_file else error
-        typer.echo(f"{typer.style('adaptkry:', fg='red')} {message}", err=True)
+        typer.echo(f"{typer.style('adaptkry:', fg='red')} {message_of(error)}", err=True)
         sys.exit(2)
+
+
+def message_of(error: Exception) -> str:
+    """The message of an error; one of the operating system names its file without a number.
+
+    >>> message_of(FileNotFoundError(2, "No such file or directory", "x.csv"))
+    'x.csv: No such file or directory'
+    """
+    has_file = isinstance(error, OSError) and error.filename
+    return f"{error.filename}: {error.strerror}" if has_file else str(error)

@@ -21,6 +21,7 @@ from adaptkry.cli.options import (
     comma_separated,
     default_settings,
     load_graph,
+    log,
     method_name,
 )
 
@@ -77,7 +78,7 @@ def compare(
     kept = comparison.load(folder, key) if resume else []
     total = len({*names, *(one["method"] for one in kept)})
     if (folder / "comparison.json").exists() and not resume:
-        typer.echo(f"the comparison in {folder} will be replaced", err=True)
+        log.warning(f"the comparison in {folder} will be replaced")
     terminal.warn(splits, standardised=None)
     done = list(kept)
 

@@ -121,12 +121,12 @@ def fit(
             show_finished(folder, training.members_of([settings], splits, restarts), splits.scheme, as_json)
         raise typer.Exit
     training.choose_device(device)
-    if is_first and not as_json:
+    if is_first:
         log.info(f"{method} on {name}: {len(splits)} splits as one batch, at most {settings.epochs} epochs")
         if stored is not None and (decided := unlike(stored, method, settings, changes)):
             log.info(f"determined by the basis folder: {', '.join(decided)}")
         if is_complete(folder):
-            log.info(f"the finished run in {folder} will be replaced")
+            log.warning(f"the finished run in {folder} will be replaced")
         terminal.warn(splits, settings.standardise)
     with interruptible(lambda: what_remains(folder)), live(settings.epochs, quiet=as_json or not is_first) as show:
         common = {"restarts": restarts, "batch": batch_size, "device": device, "out": folder, "resume": resume}
@@ -206,4 +206,4 @@ def show_finished(folder: Path, members: "list[Member]", scheme: str, as_json: b
 def what_remains(folder: Path) -> str:
     """What an interrupted training leaves."""
     is_kept = (folder / "checkpoint.safetensors").exists()
-    return f"the same command with --resume continues in {folder}" if is_kept else "nothing to keep"
+    return f"the same command with --resume continues in {folder}" if is_kept else "nothing has been saved yet"

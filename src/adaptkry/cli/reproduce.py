@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import ITEM_NAMES, DataRoot, Device, Json, comma_separated
+from adaptkry.cli.options import ITEM_NAMES, DataRoot, Device, Json, comma_separated, log
 
 EXAMPLES = (
     "adaptkry reproduce angles",
@@ -72,7 +72,7 @@ def reproduce(
             outcomes = paper.reproduce(names, options, rows, only=chosen, resume=resume, tick=advance)
     page = documents.write(names, rows, pages, quick)
     for text in documents.skipped(names, rows):
-        typer.echo(f"skipped: {text}", err=True)
+        log.warning(f"skipped: {text}")
     missing = {graph: why for one in outcomes.values() for graph, why in one.missing.items()}
     failed = [f"{name}: {text}" for name, one in outcomes.items() for text in one.failed]
     replaced = sorted(set().union(*(one.replaced for one in outcomes.values())))

@@ -75,8 +75,7 @@ def tune(
     fixed = default_settings(name) | merged({"epochs": epochs}, more or ())
     choose_device(device)
     log.info(f"{method} on {name}: {number} trials on {len(splits)} splits, {together} proposed at a time")
-    if not as_json:
-        terminal.warn(splits, fixed.get("standardise"))
+    terminal.warn(splits, fixed.get("standardise"))
     with (
         interruptible(lambda: what_remains(folder)),
         progress("trials", number, quiet=as_json) as advance,
@@ -100,5 +99,7 @@ def what_remains(folder: Path) -> str:
 
     kept = len(rows.read(folder / FILE)) if (folder / FILE).exists() else 0
     return (
-        f"{kept} trials are kept; the same command with --resume continues in {folder}" if kept else "nothing to keep"
+        f"{kept} trials are kept; the same command with --resume continues in {folder}"
+        if kept
+        else "nothing has been saved yet"
     )
