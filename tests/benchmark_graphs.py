@@ -3,6 +3,7 @@
 The files are found where the library finds them; `conftest.py` sets $ADAPTKRY_DATA and $ADAPTKRY_CACHE.
 """
 
+from collections.abc import Iterable
 from functools import cache
 
 import pytest
@@ -16,6 +17,11 @@ def benchmark_graph(name: str) -> Graph:
     """A benchmark graph, loaded once per session."""
     graph = _load(name)
     return graph if isinstance(graph, Graph) else pytest.skip(graph)
+
+
+def graph_parameters(names: Iterable[str]) -> list:
+    """Names of graphs for `parametrize`: PyG parses Squirrel in more than 4 s, and Chameleon has the same format."""
+    return [pytest.param(name, marks=pytest.mark.slow if name == "squirrel" else ()) for name in names]
 
 
 @cache

@@ -23,9 +23,9 @@ from adaptkry.graphs.homophily import edge
 from adaptkry.graphs.load import BUILT_IN, describe, load, normalised
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.spectral.propagation import Propagation
-from benchmark_graphs import benchmark_graph
+from benchmark_graphs import benchmark_graph, graph_parameters
 
-MEASURED = [name for name, card in CARDS.items() if card.measured]
+MEASURED = graph_parameters(name for name, card in CARDS.items() if card.measured)
 # baselines.md 0.3: undirected edges without loops, loops as the loader leaves them, isolated nodes
 STRUCTURE = {
     "cora": (5278, 0, 0),
@@ -83,7 +83,7 @@ def test_graph_is_what_its_card_says(name):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", STRUCTURE)
+@pytest.mark.parametrize("name", graph_parameters(STRUCTURE))
 def test_edges_self_loops_and_isolated_nodes_are_as_specified(name):
     graph = benchmark_graph(name)
     plain = graph.undirected().without_self_loops()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from adaptkry.common import rows as results
-from adaptkry.graphs import load as datasets
 from adaptkry.graphs.benchmarks import raw_files
 from adaptkry.paper import cells, documents
 from adaptkry.paper import measure as core
@@ -17,6 +16,7 @@ from adaptkry.paper import reproduce as reproduction
 from adaptkry.paper import tables as grids
 from adaptkry.paper.items import angles, learned_filters, orthogonality, table_2, tau_sensitivity
 from adaptkry.paper.reproduce import PAPER, RunOptions
+from benchmark_graphs import benchmark_graph
 
 QUICK = RunOptions(quick=True, device="cpu")
 PAPER_TEXT = Path(__file__).parents[3] / "shared" / "paper" / "adaptkry.tex"
@@ -269,8 +269,7 @@ def test_sixty_of_sixty_angles_hold(tmp_path):
 @pytest.mark.data
 def test_dropping_self_loops_is_seen_by_the_angles():
     """The oracle can fail: without Squirrel's 140 self-loops the first angle is off by 0.3 degrees."""
-    need("squirrel")
-    graph = datasets.load("squirrel").undirected().without_self_loops()
+    graph = benchmark_graph("squirrel").undirected().without_self_loops()
     first = angles.measured(graph, 0.5)[0]["value"]
     assert abs(first - PAPER["angles"]["paper"]["squirrel, tau 0.5"][0]) > 0.1
 
