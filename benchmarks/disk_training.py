@@ -26,8 +26,9 @@ from adaptkry.common import memory, timing
 from adaptkry.common import rows as results
 from adaptkry.models.stages import ModelShape
 from adaptkry.outofcore import BasisFolder
-from adaptkry.outofcore.folders import FORMAT, block_name, write_manifest
-from adaptkry.outofcore.npy_files import save, streaming
+from adaptkry.outofcore.basis_folder import block_name
+from adaptkry.outofcore.manifest import FORMATS, write_manifest
+from adaptkry.outofcore.npy_files import npy_writer, save
 from adaptkry.training import folder_fit as from_disk
 from adaptkry.training.folder_recipe import recipe_for
 from adaptkry.training.loop import Training
@@ -45,17 +46,19 @@ def write_basis(path: Path, rows: int, degree: int, features: int, width: int, c
     for first in range(0, features, width):
         last = min(first + width, features)
         centres = 0.2 * random.standard_normal((classes, last - first), dtype=np.float32)
-        with streaming(path / f"{block_name(first, last)}.npy", (1, degree + 1, rows, last - first), "float32") as file:
+        with npy_writer(
+            path / f"{block_name(first, last)}.npy", (1, degree + 1, rows, last - first), "float32"
+        ) as file:
             for _ in range(degree + 1):
                 for start in range(0, rows, PIECE):
                     some = labels[start : start + PIECE]
                     file.write(random.standard_normal((len(some), last - first), dtype=np.float32) + centres[some])
         sums[f"{block_name(first, last)}.npy"] = file.checksum
         blocks.append((first, last))
-    about = {"kind": "basis", "format": FORMAT, "name": "random", "metric": "accuracy", "classes": classes}
+    about = {"kind": "basis", "format": FORMATS["basis"], "name": "random", "metric": "accuracy", "classes": classes}
     shape = {"nodes": rows, "rows": rows, "features": features, "degree": degree, "dtype": "float32", "blocks": blocks}
-    write_manifest(path, about | shape | {"which": "all", "taus": [1.0], "directions": ["both"], "xxh128": sums})
-    return BasisFolder.open(path)
+    request = {"row_selection": "all", "graph": "", "seed": 0, "taus": [1.0], "directions": ["both"]}
+    write_manifest(path, about | shape | request | {"xxh128": sums})
 
 
 def child(where: str, path: str, count: int, batch: int | None, device: str) -> None:

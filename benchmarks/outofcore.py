@@ -24,7 +24,7 @@ from adaptkry.common import rows as results
 from adaptkry.common import timing
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.outofcore import BasisFolder, GraphFolder, propagate
-from adaptkry.outofcore.memory_plan import parse_bytes, show_bytes
+from adaptkry.outofcore.memory_plan import format_bytes, parse_bytes
 from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.propagation import Propagation
 
@@ -63,7 +63,7 @@ def graph_of(asked, n: int, m: int, d: int) -> GraphFolder:
 def in_memory(graph: str, basis: str) -> None:
     """The reference: seconds of the same products, and whether the last hop of the last block is the stored one."""
     folder, made = GraphFolder.open(graph), BasisFolder.open(basis)
-    x = torch.from_numpy(folder.stored("features").read())
+    x = torch.from_numpy(folder.array("features").read())
     P = Propagation(as_graph(folder), made.taus)
     P._prepare(torch.float32)  # type: ignore[attr-defined]  scalings are made beforehand, for the reference only
     begun, last = time.perf_counter(), x
@@ -83,8 +83,8 @@ def in_memory(graph: str, basis: str) -> None:
 def as_graph(folder: GraphFolder) -> Graph:
     """The edges as a `Graph`, without sorting a hundred million of them again."""
     graph = object.__new__(Graph)
-    graph.indptr = torch.from_numpy(folder.stored("indptr").read().astype(np.int32))
-    graph.indices = torch.from_numpy(folder.stored("indices").read())
+    graph.indptr = torch.from_numpy(folder.array("indptr").read().astype(np.int32))
+    graph.indices = torch.from_numpy(folder.array("indices").read())
     graph.weights, graph.features, graph.is_directed = None, None, not folder.is_symmetric
     graph.y, graph.info = torch.full((folder.nodes,), -1), Info(folder.name)
     return graph
@@ -230,7 +230,7 @@ def main() -> None:
             continue
         times = row["seconds"]
         print(f"command {times['command']:.1f} s, in memory {times['in_memory']:.1f} s, ratio {row['ratio']:.2f}")
-        print(f"peak memory {show_bytes(row['peak_bytes'])}, basis {show_bytes(row['basis_bytes'])}")
+        print(f"peak memory {format_bytes(row['peak_bytes'])}, basis {format_bytes(row['basis_bytes'])}")
 
 
 if __name__ == "__main__":

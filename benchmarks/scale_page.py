@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib
 
 from adaptkry.common import rows as results
-from adaptkry.outofcore.memory_plan import show_bytes
+from adaptkry.outofcore.memory_plan import format_bytes
 from benchmarks.readme import newest
 
 matplotlib.use("Agg")
@@ -36,7 +36,7 @@ def basis(rows: list[dict]) -> list[str]:
         c, times = row["config"], row["seconds"]
         name = f"{c['nodes']:,} nodes, {c['entries']:,} entries, d = {c['features']}, K = {c['degree']}"
         stored = f"{c['rows']} ({c['stored_rows']:,} rows, {c['dtype']}), {c['blocks']} blocks"
-        sizes = [show_bytes(size) for size in (c["memory"], row["peak_bytes"], row["basis_bytes"])]
+        sizes = [format_bytes(size) for size in (c["memory"], row["peak_bytes"], row["basis_bytes"])]
         spent = [f"{times[key]:.1f} s" for key in ("command", "in_memory")]
         cells = [name, stored, *sizes, *spent, f"{row['ratio']:.2f}", row["commit"]]
         lines.append(f"| {' | '.join(cells)} |")
@@ -49,10 +49,10 @@ def training(rows: list[dict]) -> list[str]:
     lines = [f"| {' | '.join([*head, 'peak, from disk', 'peak, bare', 'commit'])} |"]
     lines += ["|---" * 11 + "|"]
     for row in newest([{**row, "key": f"{row['config']} {row['device']}"} for row in rows], "key"):
-        spent, peak = row["seconds"], [show_bytes(row["peak_bytes"][key]) for key in ("memory", "disk", "bare")]
+        spent, peak = row["seconds"], [format_bytes(row["peak_bytes"][key]) for key in ("memory", "disk", "bare")]
         head = [
             f"{row['config']['rows']:,}",
-            show_bytes(row["basis_bytes"]),
+            format_bytes(row["basis_bytes"]),
             f"{row['config']['splits']}",
             row["device"],
         ]

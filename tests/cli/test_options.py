@@ -21,14 +21,16 @@ def options() -> dict[str, dict[str, str]]:
 
 def test_names_in_help_texts_are_those_of_the_library():
     from adaptkry.graphs.splits import SPLITS
-    from adaptkry.outofcore.folders import DTYPES
+    from adaptkry.outofcore.basis_folder import DISK_DTYPES
+    from adaptkry.outofcore.executors import EXECUTORS
     from adaptkry.outofcore.request import DIRECTIONS
     from adaptkry.paper.reproduce import ITEMS
     from adaptkry.training.metrics import METRICS
 
     assert tuple(SPLITS) == choices.SCHEMES
     assert choices.DIRECTIONS == DIRECTIONS
-    assert tuple(DTYPES) == choices.STORED_DTYPES
+    assert tuple(DISK_DTYPES) == choices.STORED_DTYPES
+    assert tuple(EXECUTORS) == choices.EXECUTORS
     assert tuple(METRICS) == choices.METRICS
     assert ITEM_NAMES.split(", ") == sorted(ITEMS)
 

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from adaptkry.outofcore import executors as engines
+from adaptkry.outofcore import executors
 from adaptkry.outofcore.propagate import propagate
 from adaptkry.outofcore.random_graph import generate
 
@@ -23,30 +23,30 @@ def content(folder):
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A graph folder, and its basis made here."""
-    folder = tmp_path_factory.mktemp("engines")
+    """A graph folder, and its basis computed in this process."""
+    folder = tmp_path_factory.mktemp("executors")
     generate(folder / "g", nodes=3000, entries=30_000, features=12)
-    propagate(folder / "g", folder / "here", **OPTIONS)
+    propagate(folder / "g", folder / "inline", **OPTIONS)
     return folder
 
 
-def test_here_calls_at_once_and_keeps_errors_for_later():
-    with engines.executor("here") as pool:
+def test_inline_calls_immediately_and_keeps_errors_for_result():
+    with executors.open_executor("inline") as pool:
         assert pool.submit(len, "abc").result() == 3
         failed = pool.submit(int, "three")
         with pytest.raises(ValueError, match="three"):
             failed.result()
 
 
-def test_an_option_of_another_engine_is_refused():
-    for engine, options in (("here", (2, None)), ("processes", (None, "tcp://x")), ("dask", (2, "tcp://x"))):
-        with pytest.raises(ValueError, match=r"^--(workers|scheduler) is for"), engines.executor(engine, *options):
+def test_an_option_of_another_executor_is_refused():
+    for name, options in (("inline", (2, None)), ("processes", (None, "tcp://x")), ("dask", (2, "tcp://x"))):
+        with pytest.raises(ValueError, match=r"^--(workers|scheduler) is for"), executors.open_executor(name, *options):
             pass
 
 
 def test_without_dask_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'adaptkry\[scale\]'"), engines.executor("dask"):
+    with pytest.raises(ImportError, match=r"pip install 'adaptkry\[scale\]'"), executors.open_executor("dask"):
         pass
 
 
@@ -55,18 +55,18 @@ def test_a_scheduler_that_does_not_answer_is_named(home, monkeypatch, command, a
     pytest.importorskip("distributed")
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
         address = address.format(port=silent.getsockname()[1])
-        monkeypatch.setattr(engines, "PATIENCE", 1)
+        monkeypatch.setattr(executors, "CONNECT_TIMEOUT", 1)
         words = ["propagate", str(home / "g"), "--taus", "1", "--degree", "1", "--out", str(home / "never")]
         said = command(*words, "--executor", "dask", "--scheduler", address, code=2).err
     assert f"no Dask scheduler answered at {address} within 1 s" in said
 
 
 @pytest.mark.distributed
-@pytest.mark.parametrize(("engine", "workers"), [("processes", 2), ("processes", 3), ("dask", 2), ("dask", 3)])
-def test_every_engine_leaves_the_same_bytes(home, engine, workers):
-    out = home / f"{engine}-{workers}"
-    propagate(home / "g", out, **OPTIONS, engine=engine, workers=workers)
-    assert content(out) == content(home / "here")
+@pytest.mark.parametrize(("executor", "workers"), [("processes", 2), ("processes", 3), ("dask", 2), ("dask", 3)])
+def test_every_executor_leaves_the_same_bytes(home, executor, workers):
+    out = home / f"{executor}-{workers}"
+    propagate(home / "g", out, **OPTIONS, executor=executor, workers=workers)
+    assert content(out) == content(home / "inline")
 
 
 def slow_start(folder):
@@ -97,31 +97,31 @@ def test_a_dask_worker_killed_twice_costs_its_blocks_only(home):
     out.mkdir()
     killer = threading.Thread(target=kill_writers, args=(out, 2, killed))
     killer.start()
-    propagate(home / "big", out, **options, engine="dask", workers=2)
+    propagate(home / "big", out, **options, executor="dask", workers=2)
     killer.join()
     assert len(set(killed)) == 2
     assert content(out) == content(home / "big-here")
 
 
 @pytest.mark.distributed
-def test_a_dead_process_of_a_pool_is_a_sentence_and_the_same_call_goes_on(home, monkeypatch):
+def test_a_dead_process_of_a_pool_is_reported_and_the_same_call_continues(home, monkeypatch):
     class Deadly(ProcessPoolExecutor):
         def submit(self, fn, /, *args, **kwargs):
             return super().submit(os._exit, 1) if args[1] == 4 else super().submit(fn, *args, **kwargs)
 
-    monkeypatch.setattr(engines, "ProcessPoolExecutor", Deadly)
-    with pytest.raises(OSError, match=r"workers died again and again.*The same command goes on"):
-        propagate(home / "g", home / "dead", **OPTIONS, engine="processes", workers=1)
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", Deadly)
+    with pytest.raises(OSError, match=r"workers kept dying, possibly out of memory; .* same command to continue"):
+        propagate(home / "g", home / "dead", **OPTIONS, executor="processes", workers=1)
     monkeypatch.undo()
-    propagate(home / "g", home / "dead", **OPTIONS, engine="processes", workers=1)
-    assert content(home / "dead") == content(home / "here")
+    propagate(home / "g", home / "dead", **OPTIONS, executor="processes", workers=1)
+    assert content(home / "dead") == content(home / "inline")
 
 
 @pytest.mark.distributed
 def test_a_cluster_that_runs_already_is_used_by_its_address(home):
     cluster_of = pytest.importorskip("distributed").LocalCluster
     with cluster_of(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
-        propagate(home / "g", home / "there", **OPTIONS, engine="dask", scheduler=cluster.scheduler_address)
-    assert content(home / "there") == content(home / "here")
+        propagate(home / "g", home / "there", **OPTIONS, executor="dask", scheduler=cluster.scheduler_address)
+    assert content(home / "there") == content(home / "inline")
     with cluster_of(n_workers=0, dashboard_address=None) as empty, pytest.raises(ValueError, match="has no workers"):
-        propagate(home / "g", home / "none", **OPTIONS, engine="dask", scheduler=empty.scheduler_address)
+        propagate(home / "g", home / "none", **OPTIONS, executor="dask", scheduler=empty.scheduler_address)

@@ -19,7 +19,7 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import inputs_of, recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.outofcore import BasisFolder, propagate
-from adaptkry.outofcore.basis_reader import Reader
+from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.report.html import read_facts
 from adaptkry.report.run_report import write_pages
 from adaptkry.training import folder_fit as from_disk
@@ -166,7 +166,7 @@ def test_every_labelled_row_is_seen_once_an_epoch_in_as_many_steps_by_every_proc
 def test_readers_give_the_mean_of_terms_and_degrees_that_are_a_prefix(folder):
     stored = folder.slab(10, 60)  # [2 taus x 4 hops, ...]
     made = matching.recipe_for(folder, degree=2)
-    reader = Reader(folder, matching.wanted_terms(folder, made))
+    reader = BasisReader(folder, matching.wanted_terms(folder, made))
     found = reader.read(10, 60, reader.buffer(70))
     torch.testing.assert_close(found, (stored[:3] + stored[4:7]) / 2)
     last = matching.wanted_terms(folder, matching.recipe_for(folder, "lowpass", taus=(1.0,), degree=3))
@@ -175,18 +175,18 @@ def test_readers_give_the_mean_of_terms_and_degrees_that_are_a_prefix(folder):
 
 
 def test_a_reader_that_fails_says_so_and_one_that_is_left_alone_ends(folder, tmp_path):
-    reader = Reader(folder)
-    for _ in reader.runs([(0, 10), (10, 20), (20, 30)]):
+    reader = BasisReader(folder)
+    for _ in reader.ranges([(0, 10), (10, 20), (20, 30)]):
         break  # the thread must not keep the program waiting
     copy = tmp_path / "copy"
     copy.mkdir()
     for file in folder.path.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
-    torn = Reader(BasisFolder.open(copy))
+    torn = BasisReader(BasisFolder.open(copy))
     path = torn.blocks[-1][2].path
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match="ends too early"):
-        list(torn.runs([(0, 10), (290, 300)]))
+        list(torn.ranges([(0, 10), (290, 300)]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

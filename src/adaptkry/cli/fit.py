@@ -154,7 +154,7 @@ def fit(
 
 def basis_folder(names: list[str]) -> "BasisFolder | None":
     """The basis folder that was given in place of a graph, if any."""
-    from adaptkry.outofcore.folders import is_kind
+    from adaptkry.outofcore.manifest import is_kind
     from adaptkry.training.folder_fit import opened
 
     return opened(names[0]) if len(names) == 1 and is_kind(names[0], "basis") else None

@@ -45,16 +45,16 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Write a random graph with power-law degrees and planted classes, of any size, to a graph folder."""
-    from adaptkry.cli.progress import progress
+    from adaptkry.cli.progress import byte_progress
     from adaptkry.cli.terminal import size_of
     from adaptkry.outofcore import random_graph
-    from adaptkry.outofcore.memory_plan import show_bytes
+    from adaptkry.outofcore.memory_plan import format_bytes
 
-    with progress("pieces", random_graph.steps(nodes, entries, features, directed), quiet=as_json) as advance:
+    with byte_progress(quiet=as_json) as on_progress:
         graph = random_graph.generate(
             out, nodes=nodes, entries=entries, features=features, classes=classes, homophily=homophily,
-            labelled=labelled, directed=directed, seed=seed, tick=advance,
+            labelled=labelled, directed=directed, seed=seed, on_progress=on_progress,
         )  # fmt: skip
     written = {"folder": str(out), "nodes": graph.nodes, "entries": graph.entries, "bytes": size_of(out)}
-    text = f"graph folder: {out}, {graph.nodes:,} nodes, {graph.entries:,} entries, {show_bytes(written['bytes'])}"
+    text = f"graph folder: {out}, {graph.nodes:,} nodes, {graph.entries:,} entries, {format_bytes(written['bytes'])}"
     typer.echo(json.dumps(written) if as_json else text)

@@ -120,7 +120,7 @@ def method_name(name: str) -> str:
 def load_graph(names: list[str], data_root: Path | None, directed: bool | None = None) -> "Graph":
     """Load a graph by its name or by paths; graph folders and basis folders are refused with the command to use."""
     from adaptkry.graphs.load import NAMES, load
-    from adaptkry.outofcore.folders import is_kind, refuse_basis
+    from adaptkry.outofcore.manifest import is_kind, refuse_basis
 
     if len(names) == 1 and is_kind(names[0], "graph"):
         raise ValueError(

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import typer
 
@@ -23,6 +24,23 @@ def progress(what: str, total: int, quiet: bool = False, every: float = INTERVAL
             show(done, f"{what}: {done} of {total}")
 
         yield advance
+
+
+@contextmanager
+def byte_progress(quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[[int, int], None]]:
+    """Show bytes done, bytes per second and the time left."""
+    from adaptkry.outofcore.memory_plan import format_bytes
+
+    start = time.monotonic()
+    with shown(100, quiet, every) as show:
+
+        def on_progress(done: int, total: int) -> None:
+            rate = max(done, 1) / max(time.monotonic() - start, 1e-9)
+            left = timedelta(seconds=round((total - done) / rate))
+            text = f"{format_bytes(done)} of {format_bytes(total)}, {rate / 1e6:.0f} MB/s, {left} left"
+            show(100 * done // max(total, 1), text)
+
+        yield on_progress
 
 
 @contextmanager

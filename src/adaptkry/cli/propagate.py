@@ -56,21 +56,24 @@ def propagate(
 
     If it is interrupted, the same command continues with the blocks that are finished.
     """
+    from adaptkry.cli.progress import byte_progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.cli.terminal import size_of
     from adaptkry.common.memory import peak
-    from adaptkry.outofcore.memory_plan import show_bytes
+    from adaptkry.outofcore.memory_plan import format_bytes
     from adaptkry.outofcore.propagate import propagate as run
-    from adaptkry.outofcore.request import work_of
+    from adaptkry.outofcore.request import work_folder
 
     start = time.monotonic()
-    say = (lambda _: None) if as_json else lambda text: typer.echo(text, err=True)
-    engine = "here" if executor == "inline" else executor
-    with interruptible(lambda: f"the same command continues with the finished blocks in {out}"), peak() as used:
+    with (
+        interruptible(lambda: f"the same command continues with the finished blocks in {out}"),
+        peak() as used,
+        byte_progress(quiet=as_json) as on_progress,
+    ):
         basis = run(
             graph[0] if len(graph) == 1 else graph, out, taus=numbers(taus), degree=degree, rows=rows, dtype=dtype,
             directions=comma_separated(directions or "both"), memory=memory, columns=columns, features=features,
-            seed=seed, engine=engine, workers=workers, scheduler=scheduler, say=say, quiet=as_json,
+            seed=seed, executor=executor, workers=workers, scheduler=scheduler, on_progress=on_progress,
         )  # fmt: skip
     seconds, size = time.monotonic() - start, size_of(out)
     if as_json:
@@ -79,9 +82,9 @@ def propagate(
         typer.echo(json.dumps(written))
         return
     of_whom = "" if executor == "inline" else " (without the workers)"
-    held = "" if used.bytes is None else f", peak memory{of_whom} {show_bytes(used.bytes)}"
-    work = f"\nintermediate files, no longer needed: {work_of(out)}" if work_of(out).exists() else ""
-    typer.echo(f"basis folder: {out}, {show_bytes(size)}, {seconds:.1f} s{held}\n{basis!r}{work}")
+    held = "" if used.bytes is None else f", peak memory{of_whom} {format_bytes(used.bytes)}"
+    work = f"\nintermediate files, no longer needed: {work_folder(out)}" if work_folder(out).exists() else ""
+    typer.echo(f"basis folder: {out}, {format_bytes(size)}, {seconds:.1f} s{held}\n{basis!r}{work}")
 
 
 def numbers(text: str) -> list[float]:

@@ -1,12 +1,12 @@
-"""Bases that do not fit in memory: graphs and bases as folders, made block by block, here or by an engine.
+"""Bases that do not fit in memory: graphs and bases as folders, computed block by block, by this process or workers.
 
->>> import adaptkry.outofcore as big
->>> basis = big.propagate("graph-folder", "basis-folder", taus=[0.5, 1.0], degree=10)  # doctest: +SKIP
->>> basis.slab(0, 100_000)                                                             # doctest: +SKIP
+>>> from adaptkry.outofcore import propagate
+>>> basis = propagate("graph-folder", "basis-folder", taus=[0.5, 1.0], degree=10)  # doctest: +SKIP
+>>> basis.slab(0, 100_000)                                                         # doctest: +SKIP
 """
 
-from adaptkry.outofcore.folders import BasisFolder as BasisFolder
-from adaptkry.outofcore.folders import GraphFolder as GraphFolder
+from adaptkry.outofcore.basis_folder import BasisFolder as BasisFolder
+from adaptkry.outofcore.graph_folder import GraphFolder as GraphFolder
 from adaptkry.outofcore.graph_folder import finalise as finalise
 from adaptkry.outofcore.graph_folder import write_graph as write_graph
 from adaptkry.outofcore.propagate import propagate as propagate

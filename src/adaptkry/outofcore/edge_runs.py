@@ -1,4 +1,4 @@
-"""A graph's edges as a product needs them: all in memory, or read again for every product, in runs of rows.
+"""The edges of a graph on disk for sparse products: all in memory, or read again for every product in runs of rows.
 
 Each row of a product is summed by one thread in the order of its entries, so runs of rows give the bits of the whole.
 """
@@ -12,16 +12,16 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from adaptkry.outofcore.folders import GraphFolder
-from adaptkry.outofcore.npy_files import PIECE
+from adaptkry.outofcore.graph_folder import GraphFolder
+from adaptkry.outofcore.npy_files import CHUNK_BYTES
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.propagation import factors, finish, scalings
 
-SOME = 2**20  # nodes or entries looked at together when sums are made
+NODES_AT_ONCE = 2**20  # nodes or entries processed at once for sums and scalings
 
 
 @dataclass(frozen=True)
-class Run:
+class EdgeRun:
     """Rows start..stop-1 of the adjacency matrix."""
 
     start: int
@@ -31,21 +31,26 @@ class Run:
     weights: Tensor | None  # float32
 
 
-class Edges:
+class StoredAdjacency:
     """The adjacency matrix of a graph folder.
 
     Args:
-        folder: where it lies.
-        held: entries that may be in memory at once; None for all of them.
+        folder: the graph folder.
+        entries_in_memory: maximum number of entries in memory at once; None is all of them.
+        nodes_at_once: nodes or entries processed at once for sums and scalings, which are in float64.
     """
 
-    def __init__(self, folder: GraphFolder, held: int | None = None):
-        self.folder, self.nodes = folder, folder.nodes
-        self.indptr = folder.stored("indptr").read()  # int64 [n + 1]
-        self.files = [folder.stored(name) for name in ("indices", "weights") if folder.has(name)]
-        self.held = None if held is None or held >= folder.entries else max(held, int(np.diff(self.indptr).max()))
-        self.rows, self.columns = self._degrees()  # float64 [n]
-        self.kept = self._load(0, folder.entries) if self.held is None else None
+    def __init__(
+        self, folder: GraphFolder, entries_in_memory: int | None = None, *, nodes_at_once: int = NODES_AT_ONCE
+    ):
+        self.folder, self.nodes, self.nodes_at_once = folder, folder.nodes, nodes_at_once
+        self.indptr = folder.array("indptr").read()  # int64 [n + 1]
+        self.files = [folder.array(name) for name in ("indices", "weights") if folder.has(name)]
+        largest_row = int(np.diff(self.indptr).max())
+        fits = entries_in_memory is None or entries_in_memory >= folder.entries
+        self.entries_per_run = None if fits else max(entries_in_memory or 0, largest_row)
+        self.row_sums, self.column_sums = self._degrees()  # float64 [n]
+        self.loaded = self._load(0, folder.entries) if fits else None
 
     def _load(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
         """Columns and weights of entries first..last-1; weights become float32 some at a time."""
@@ -53,37 +58,38 @@ class Edges:
         if len(self.files) == 1:
             return indices, None
         weights = torch.empty(last - first)
-        for start in range(first, last, SOME):
-            stop = min(start + SOME, last)
+        for start in range(first, last, self.nodes_at_once):
+            stop = min(start + self.nodes_at_once, last)
             weights[start - first : stop - first] = torch.from_numpy(self.files[1].read(start, stop))
         return indices, weights
 
-    def runs(self, rows: int) -> Iterator[Run]:
-        """All rows in order; where edges are not kept, the next run is read while this one is worked on."""
-        if self.kept is not None:
-            indices, weights = self.kept
-            yield from (self._run(a, b, indices, weights, 0) for a, b in cuts(self.indptr, rows, 2**31 - 1))
+    def runs(self, rows: int) -> Iterator[EdgeRun]:
+        """Yield all rows in order; if edges are not in memory, the next run is read while this one is used."""
+        if self.loaded is not None:
+            indices, weights = self.loaded
+            yield from (self._run(a, b, indices, weights, 0) for a, b in row_ranges(self.indptr, rows, 2**31 - 1))
             return
-        entries = self.held or 0
-        yield from ahead(cuts(self.indptr, rows, entries), lambda cut: self._read(*cut))
+        yield from prefetch(
+            row_ranges(self.indptr, rows, self.entries_per_run or 0), lambda bounds: self._read(*bounds)
+        )
 
-    def _read(self, start: int, stop: int) -> Run:
+    def _read(self, start: int, stop: int) -> EdgeRun:
         first, last = int(self.indptr[start]), int(self.indptr[stop])
         return self._run(start, stop, *self._load(first, last), first)
 
-    def _run(self, start: int, stop: int, indices: Tensor, weights: Tensor | None, first: int) -> Run:
-        """The run whose entries lie in `indices`, which begins with entry number `first`."""
+    def _run(self, start: int, stop: int, indices: Tensor, weights: Tensor | None, first: int) -> EdgeRun:
+        """The run whose entries are in `indices`, which starts with entry number `first`."""
         pointers = self.indptr[start : stop + 1]
-        own = slice(int(pointers[0]) - first, int(pointers[-1]) - first)
+        part = slice(int(pointers[0]) - first, int(pointers[-1]) - first)
         local = torch.from_numpy((pointers - pointers[0]).astype(np.int32))
-        return Run(start, stop, local, indices[own], None if weights is None else weights[own])
+        return EdgeRun(start, stop, local, indices[part], None if weights is None else weights[part])
 
     def _degrees(self) -> tuple[Tensor, Tensor]:
-        """Row and column sums as `Graph.degree` has them, bit for bit, without a value array."""
+        """Row and column sums with the bits of `Graph.degree`, without an array of values."""
         is_weighted = len(self.files) == 2
         rows = np.diff(self.indptr).astype(np.float64)
         columns = rows if self.folder.is_symmetric and not is_weighted else np.zeros(self.nodes)
-        for start, stop in cuts(self.indptr, self.nodes, SOME):
+        for start, stop in row_ranges(self.indptr, self.nodes, self.nodes_at_once):
             first, last = int(self.indptr[start]), int(self.indptr[stop])
             indices = self.files[0].read(first, last)
             self._check(indices)
@@ -100,32 +106,39 @@ class Edges:
         if len(indices) and not 0 <= indices.min() <= indices.max() < self.nodes:
             bad = int(indices[(indices < 0) | (indices >= self.nodes)][0])
             raise ValueError(
-                f"{self.files[0].path} must name nodes 0 .. {self.nodes - 1}, but names {bad}. Make the folder again."
+                f"{self.files[0].path} must hold node numbers 0 .. {self.nodes - 1}; got {bad}. Create the folder "
+                f"again."
             )
 
     def factors(self, tau: float) -> list[Tensor]:
-        """What a product multiplies by, each float32 [n, 1], made some nodes at a time: doubles take room."""
-        made = [torch.empty(self.nodes, 1) for _ in range(3)]
-        for start in range(0, self.nodes, SOME):
-            some = slice(start, start + SOME)
-            made_here = scalings(self.rows[some], self.columns[some], [tau], first=start)
-            parts = factors(*made_here, [tau], torch.float32)
-            for whole, part in zip(made, parts, strict=True):
+        """The scalings of a product, each float32 [n, 1], computed some nodes at a time to save memory."""
+        result = [torch.empty(self.nodes, 1) for _ in range(3)]
+        for start in range(0, self.nodes, self.nodes_at_once):
+            some = slice(start, start + self.nodes_at_once)
+            exact = scalings(self.row_sums[some], self.column_sums[some], [tau], first=start)
+            for whole, part in zip(result, factors(*exact, [tau], torch.float32), strict=True):
                 whole[some] = part[0]
-        return made
+        return result
 
-    def propagate(self, x: Tensor, by: list[Tensor], out: Tensor) -> None:
-        """P x into `out`, both [n, w]; x is used up (it becomes T x). `by` comes from `factors`."""
-        right, left_tau, left_own = by
+    def propagate(self, x: Tensor, scaling: list[Tensor], out: Tensor, *, run_bytes: int = CHUNK_BYTES) -> None:
+        """Write P x to `out`, both [n, w]; x is overwritten (it becomes T x).
+
+        Args:
+            x: the signal.
+            scaling: from `factors`.
+            out: the result.
+            run_bytes: bytes of the result that are computed at once.
+        """
+        right, left_tau, left_own = scaling
         table = x.mul_(right)
-        for run in self.runs(max(1, PIECE // (4 * x.shape[1]))):
+        for run in self.runs(max(1, run_bytes // (4 * x.shape[1]))):
             sums = kernels.gather_sum(run.indptr, run.indices, table, run.weights)
             some = slice(run.start, run.stop)
             finish(sums, table[some], left_tau[some], left_own[some], out[some])
 
 
-def cuts(indptr: np.ndarray, rows: int, entries: int) -> Iterator[tuple[int, int]]:
-    """All rows in runs of at most so many rows and entries, but never less than a row."""
+def row_ranges(indptr: np.ndarray, rows: int, entries: int) -> Iterator[tuple[int, int]]:
+    """Split all rows into ranges with at most so many rows and entries, but at least one row."""
     start, nodes = 0, len(indptr) - 1
     while start < nodes:
         full = int(np.searchsorted(indptr, indptr[start] + entries, "right")) - 1
@@ -134,13 +147,13 @@ def cuts(indptr: np.ndarray, rows: int, entries: int) -> Iterator[tuple[int, int
         start = stop
 
 
-def ahead(items: Iterator, job: Callable) -> Iterator:
-    """job(item) of every item in order, each worked on while the one before is being used."""
-    with ThreadPoolExecutor(1) as reader:
-        coming = None
+def prefetch(items: Iterator, function: Callable) -> Iterator:
+    """Yield function(item) in order, each computed in a thread while the one before is used."""
+    with ThreadPoolExecutor(1) as thread:
+        following = None
         for item in items:
-            current, coming = coming, reader.submit(job, item)
+            current, following = following, thread.submit(function, item)
             if current is not None:
                 yield current.result()
-        if coming is not None:
-            yield coming.result()
+        if following is not None:
+            yield following.result()

@@ -1,4 +1,4 @@
-"""Who makes the blocks: this process, some processes on this machine, or a Dask cluster. All are Executors."""
+"""Executors that compute blocks: this process, worker processes on this machine, or a Dask cluster."""
 
 import asyncio
 import logging
@@ -12,29 +12,30 @@ import torch
 
 from adaptkry.common.lookup import pick
 
-PATIENCE = 10  # seconds for a scheduler to answer
-LOST = 10  # workers that may die under one block before it is given up
+CONNECT_TIMEOUT = 10  # seconds for a scheduler to answer
+MAX_WORKER_DEATHS = 10  # workers that may die during one block before Dask gives it up
 
 
 class InlineExecutor(Executor):
-    """Runs each call at once, in this thread."""
+    """Runs each call immediately, in this thread."""
 
     def submit(self, fn, /, *args, **kwargs) -> Future:
-        """Call it, and return what came."""
+        """Call the function and return its result in a finished future."""
         future: Future = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # raised where the result is asked for
+        except Exception as error:  # raised by result()
             future.set_exception(error)
         return future
 
 
 @contextmanager
-def here(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+def inline(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
     """This process."""
     if workers is not None or scheduler is not None:
-        what = "workers" if scheduler is None else "scheduler"
-        raise ValueError(f"--{what} is for another engine: add --engine {'processes' if workers else 'dask'}.")
+        option = "workers" if scheduler is None else "scheduler"
+        remedy = "processes" if workers else "dask"
+        raise ValueError(f"--{option} is for another executor; got inline. Add --executor {remedy}.")
     yield InlineExecutor()
 
 
@@ -42,10 +43,10 @@ def here(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
 def processes(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
     """A pool of processes on this machine."""
     if scheduler is not None:
-        raise ValueError("--scheduler is for another engine: use --engine dask.")
+        raise ValueError("--scheduler is for another executor; got processes. Use --executor dask.")
     count = workers or cores()
     threads = max(1, cores() // count)
-    context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
+    context = multiprocessing.get_context("spawn")  # a fork would copy the state of torch's threads
     with ProcessPoolExecutor(count, context, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
         try:
             yield pool
@@ -56,14 +57,16 @@ def processes(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
 
 @contextmanager
 def dask(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """The Dask cluster at an address, or one of its own on this machine."""
+    """The Dask cluster at an address, or a new one on this machine."""
     try:
         import distributed
     except ImportError:
-        raise ImportError("--engine dask needs Dask. Install it: pip install 'adaptkry[scale]'.") from None
+        raise ImportError("--executor dask needs Dask. Install it: pip install 'adaptkry[scale]'.") from None
     if scheduler is not None and workers is not None:
-        raise ValueError("--workers is for a cluster of one's own; the one at --scheduler has as many as it has.")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # a lost worker is no news: its block is made again
+        raise ValueError(
+            "--workers is for a new cluster; the one at --scheduler has its own workers. Leave --workers out."
+        )
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # the block of a lost worker is computed again
     with _cluster(distributed, workers) if scheduler is None else _client(distributed, scheduler) as client:
         yield client.get_executor(pure=False)
 
@@ -82,51 +85,56 @@ def _cluster(distributed, workers: int | None) -> Iterator:
 
 @contextmanager
 def _configured(workers: int) -> Iterator[None]:
-    """As many workers may die as will, and each has its share of the cores."""
+    """Tolerate workers that die, and divide the cores among the workers."""
     import dask.config
 
     threads = str(max(1, cores() // workers))
     environment = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    told = {"distributed.scheduler.allowed-failures": LOST, "distributed.nanny.pre-spawn-environ": environment}
-    with dask.config.set(told):
+    options = {
+        "distributed.scheduler.allowed-failures": MAX_WORKER_DEATHS,
+        "distributed.nanny.pre-spawn-environ": environment,
+    }
+    with dask.config.set(options):
         yield
 
 
 @contextmanager
 def _client(distributed, address: str) -> Iterator:
     try:
-        with ThreadPoolExecutor(1) as thread:  # not here: in a notebook an event loop runs here already
-            workers = thread.submit(asyncio.run, _ask(distributed, address)).result()
+        with ThreadPoolExecutor(1) as thread:  # in a notebook this thread already runs an event loop
+            workers = thread.submit(asyncio.run, _workers(distributed, address)).result()
     except (OSError, ValueError) as error:
         raise TimeoutError(
-            f"no Dask scheduler answered at {address} within {PATIENCE} s ({type(error).__name__}). Start one with "
-            f"`dask scheduler`, and pass the address that it prints, such as tcp://10.0.0.1:8786."
+            f"no Dask scheduler answered at {address} within {CONNECT_TIMEOUT} s ({type(error).__name__}). Start one "
+            f"with `dask scheduler` and pass the address that it prints, such as tcp://10.0.0.1:8786."
         ) from None
     if not workers:
         raise ValueError(f"the Dask scheduler at {address} has no workers. Start some: dask worker {address}.")
-    with distributed.Client(address, timeout=PATIENCE, set_as_default=False) as client:
+    with distributed.Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False) as client:
         yield client
 
 
-async def _ask(distributed, address: str) -> dict:
-    """The workers of a scheduler. Dask's Client waits for ever where somebody accepts the call and says nothing."""
+async def _workers(distributed, address: str) -> dict:
+    """The workers of a scheduler. Dask's Client would wait forever for a server that accepts and does not answer."""
     security = distributed.Security().get_connection_args("client")
-    async with asyncio.timeout(PATIENCE), distributed.rpc(address, connection_args=security) as scheduler:
+    async with asyncio.timeout(CONNECT_TIMEOUT), distributed.rpc(address, connection_args=security) as scheduler:
         return (await scheduler.identity())["workers"]
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-ENGINES: dict[str, Callable[[int | None, str | None], AbstractContextManager[Executor]]] = {
-    "here": here,
+EXECUTORS: dict[str, Callable[[int | None, str | None], AbstractContextManager[Executor]]] = {
+    "inline": inline,
     "processes": processes,
     "dask": dask,
 }
 
 
-def executor(engine: str, workers: int | None = None, scheduler: str | None = None) -> AbstractContextManager[Executor]:
-    """The engine of that name, as a context."""
-    return pick(ENGINES, engine, "engine")(workers, scheduler)
+def open_executor(
+    name: str, workers: int | None = None, scheduler: str | None = None
+) -> AbstractContextManager[Executor]:
+    """The executor of that name, as a context manager."""
+    return pick(EXECUTORS, name, "executor")(workers, scheduler)

@@ -1,4 +1,4 @@
-"""Entries in any order become a CSR matrix on disk, whatever their number: buckets of rows first, then each sorted."""
+"""External sort: entries in any order become a CSR matrix on disk, through buckets of rows that are sorted in turn."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,37 +7,37 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry.outofcore.npy_files import as_bytes, checksum, header, save
+from adaptkry.outofcore.npy_files import as_bytes, file_checksum, npy_header, save
 
-MOST = 256  # buckets, each an open file or two
-BUCKET = 2**22  # entries sorted at once: 32 MiB of keys, and some times that on the way
+MAX_BUCKETS = 256  # each is one or two open files
+BUCKET_ENTRIES = 2**22  # sorted at once: 32 MiB of keys, and a few times that while sorting
 
 
-def even_starts(counts: np.ndarray, bucket: int = BUCKET) -> np.ndarray:
-    """First rows of buckets that hold about as many entries each, given at most how many each row has."""
+def even_starts(counts: np.ndarray, bucket: int = BUCKET_ENTRIES) -> np.ndarray:
+    """First rows of buckets with about the same number of entries, given the maximum number of entries per row."""
     before = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    wanted = np.arange(0, before[-1], max(bucket, -(-int(before[-1]) // MOST)))
-    return np.unique(np.searchsorted(before, wanted, "right") - 1) if len(wanted) else np.zeros(1, dtype=np.int64)
+    targets = np.arange(0, before[-1], max(bucket, -(-int(before[-1]) // MAX_BUCKETS)))
+    return np.unique(np.searchsorted(before, targets, "right") - 1) if len(targets) else np.zeros(1, dtype=np.int64)
 
 
 class Buckets:
-    """Entries (row, column, weight) on their way to disk, shared out by row.
+    """Entries (row, column, weight) on their way to disk, distributed by row.
 
     Args:
-        place: a folder for the files on the way.
+        folder: a folder for temporary files.
         nodes: rows and columns of the matrix.
         starts: first row of each bucket, from 0.
-        is_weighted: whether entries have weights; repeated ones get the largest.
+        is_weighted: whether entries have weights; of repeated entries the largest weight is kept.
     """
 
-    def __init__(self, place: Path, nodes: int, starts: np.ndarray, is_weighted: bool = False):
+    def __init__(self, folder: Path, nodes: int, starts: np.ndarray, is_weighted: bool = False):
         self.nodes, self.starts, self.is_weighted = nodes, starts, is_weighted
         names = ("keys", "weights") if is_weighted else ("keys",)
-        self.paths = [[place / f"{name}-{i}.raw" for name in names] for i in range(len(starts))]
+        self.paths = [[folder / f"{name}-{i}.raw" for name in names] for i in range(len(starts))]
         self.files = [[path.open("wb") for path in paths] for paths in self.paths]
 
     def add(self, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Take some entries; one number holds row and column, so that one sort orders by both."""
+        """Add some entries; one number holds row and column, so that one sort orders by both."""
         bucket = (np.searchsorted(self.starts, rows, "right") - 1).astype(np.uint16)
         order = np.argsort(bucket, kind="stable")  # of 16 bits: a radix sort
         ends = np.cumsum(np.bincount(bucket, minlength=len(self.starts)))
@@ -48,8 +48,8 @@ class Buckets:
             for file, part in zip(files, parts, strict=True):
                 file.write(as_bytes(part[first:last]))
 
-    def sorted(self) -> Iterator[tuple[int, int, np.ndarray, np.ndarray | None]]:
-        """First and last row, keys and weights of each bucket, in order and without repeats."""
+    def sorted_buckets(self) -> Iterator[tuple[int, int, np.ndarray, np.ndarray | None]]:
+        """Yield first row, end row, keys and weights of each bucket, sorted and without duplicates."""
         for i, (files, paths) in enumerate(zip(self.files, self.paths, strict=True)):
             for file in files:
                 file.close()
@@ -69,55 +69,55 @@ class Buckets:
                 path.unlink()
 
     def close(self) -> None:
-        """Give up the files, after an error too."""
+        """Close the files, also after an error."""
         for files in self.files:
             for file in files:
                 file.close()
 
     def write(self, target: Path) -> dict[str, str]:
-        """Write indptr, indices and weights as a graph folder has them; their checksums."""
+        """Write indptr, indices and weights of a graph folder, and return their checksums."""
         counts = np.zeros(self.nodes + 1, dtype=np.int64)
         with growing(target / "indices.npy", np.int32) as indices, growing(target / "weights.npy", np.float64) as data:
-            for start, stop, keys, weights in self.sorted():
+            for start, stop, keys, weights in self.sorted_buckets():
                 rows, columns = np.divmod(keys, self.nodes)
                 counts[start + 1 : stop + 1] = np.bincount(rows - start, minlength=stop - start)
                 indices(columns.astype(np.int32))
                 if weights is not None:
                     data(weights)
-        sums = {"indptr": save(target / "indptr.npy", np.cumsum(counts))}
-        sums["indices"] = checksum(target / "indices.npy")
+        checksums = {"indptr": save(target / "indptr.npy", np.cumsum(counts))}
+        checksums["indices"] = file_checksum(target / "indices.npy")
         if self.is_weighted:
-            sums["weights"] = checksum(target / "weights.npy")
+            checksums["weights"] = file_checksum(target / "weights.npy")
         else:
             (target / "weights.npy").unlink()
-        return sums
+        return checksums
 
 
 @contextmanager
-def buckets(place: Path, nodes: int, starts: np.ndarray, is_weighted: bool = False) -> Iterator[Buckets]:
-    """Buckets in a folder of their own that is gone afterwards."""
-    shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
-    place.mkdir(parents=True)
-    made = Buckets(place, nodes, starts, is_weighted)
+def buckets(folder: Path, nodes: int, starts: np.ndarray, is_weighted: bool = False) -> Iterator[Buckets]:
+    """Buckets in a temporary folder that is removed afterwards."""
+    shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
+    folder.mkdir(parents=True)
+    sorter = Buckets(folder, nodes, starts, is_weighted)
     try:
-        yield made
+        yield sorter
     finally:
-        made.close()
-        shutil.rmtree(place, ignore_errors=True)
+        sorter.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def growing(path: Path, dtype):
-    """A one-dimensional .npy file whose length is known at the end only; call what it yields with each part."""
-    count, room = 0, len(header((0,), np.dtype(dtype)))  # NumPy leaves room for any length
+    """A one-dimensional .npy file whose length is not known in advance; yields the function that appends."""
+    count, header_bytes = 0, len(npy_header((0,), np.dtype(dtype)))  # NumPy pads headers for any length
     with path.open("wb") as file:
-        file.write(bytes(room))
+        file.write(bytes(header_bytes))
 
-        def add(part: np.ndarray) -> None:
+        def append(part: np.ndarray) -> None:
             nonlocal count
             count += len(part)
             file.write(as_bytes(part))
 
-        yield add
+        yield append
         file.seek(0)
-        file.write(header((count,), np.dtype(dtype)))
+        file.write(npy_header((count,), np.dtype(dtype)))

@@ -1,7 +1,7 @@
-"""Features cut into the columns of every block, where there are many blocks.
+"""Features split into the columns of every block, if there are many blocks.
 
-A file of features lies row by row, so a block's columns cannot be read alone: the file is read whole for each of them,
-and time grows with the square of d. With many blocks it pays to read it once, write it once and read that once.
+A file of features is stored row by row, so it must be read completely for every block, and the time grows with the
+square of d. With many blocks it is faster to read it once, write the columns of each block, and read those once.
 """
 
 import shutil
@@ -12,59 +12,74 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry.common import timing
-from adaptkry.outofcore.block import Job, columns_file
-from adaptkry.outofcore.npy_files import Stored, streaming
+from adaptkry.outofcore.block import BlockBounds, PropagationJob, columns_file
+from adaptkry.outofcore.npy_files import NpyFile, npy_writer
 
-MANY = 6  # blocks: below, reading the file again costs less than writing it once more
-AT_ONCE = 64  # files written in one pass: each has a buffer, and systems allow about a thousand open ones
-
-Block = tuple[int, int]
+MIN_BLOCKS = 6  # with fewer, reading the file again costs less than writing it once more
+FILES_AT_ONCE = 64  # written in one pass: each has a buffer, and systems allow about a thousand open files
 
 
-def needed(job: Job, todo: Sequence[Block]) -> int:
-    """Bytes that the cut features take on disk meanwhile."""
-    features = Stored.open(Path(job.features))
-    return features.shape[0] * features.row_bytes if len(todo) >= MANY else 0
+def disk_space_for_columns(job: PropagationJob, blocks: Sequence[BlockBounds]) -> int:
+    """Bytes on disk that the split features take temporarily."""
+    features = NpyFile.open(Path(job.features))
+    return features.shape[0] * features.row_bytes if len(blocks) >= MIN_BLOCKS else 0
+
+
+def bytes_to_split(
+    job: PropagationJob, blocks: Sequence[BlockBounds], folder: Path, files_at_once: int = FILES_AT_ONCE
+) -> int:
+    """Bytes of features that `split_features` will read."""
+    if len(blocks) < MIN_BLOCKS and not folder.is_dir():
+        return 0
+    features, passes = NpyFile.open(Path(job.features)), -(-len(_missing(blocks, folder)) // files_at_once)
+    return passes * features.shape[0] * features.row_bytes
+
+
+def _missing(blocks: Sequence[BlockBounds], folder: Path) -> list[BlockBounds]:
+    return [block for block in blocks if not columns_file(folder, *block).is_file()]
 
 
 @contextmanager
-def cut(job: Job, todo: Sequence[Block], place: Path, quiet: bool = True) -> Iterator[Job]:
-    """The job with its features cut into `place` where that pays; the files are gone when all has gone well.
+def split_features(
+    job: PropagationJob,
+    blocks: Sequence[BlockBounds],
+    folder: Path,
+    *,
+    files_at_once: int = FILES_AT_ONCE,
+    on_bytes: Callable[[int], object] = lambda _: None,
+) -> Iterator[PropagationJob]:
+    """The job with its features split into `folder` if that is faster; the files are removed after success.
 
     Args:
-        job: what is to be done.
-        todo: its blocks that are not there yet.
-        place: a folder whose name stands for these features, so that an earlier command's files can be used.
-        quiet: show no progress.
+        job: the job.
+        blocks: those that are not finished.
+        folder: its name identifies the features, so that the files of an interrupted command can be used.
+        files_at_once: how many files are written in one pass over the features.
+        on_bytes: called with the number of bytes of features read.
     """
-    if len(todo) < MANY and not place.is_dir():
+    if len(blocks) < MIN_BLOCKS and not folder.is_dir():
         yield job
         return
-    place.mkdir(parents=True, exist_ok=True)
-    missing = [block for block in todo if not columns_file(place, *block).is_file()]
-    _write_all(Stored.open(Path(job.features)), missing, place, quiet)
-    yield replace(job, columns=str(place.resolve()))
-    shutil.rmtree(place)
-    with suppress(OSError):  # the folder of graphs that were made for this basis stays
-        place.parent.rmdir()
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = _missing(blocks, folder)
+    for start in range(0, len(missing), files_at_once):
+        _write_columns(NpyFile.open(Path(job.features)), missing[start : start + files_at_once], folder, on_bytes)
+    yield replace(job, columns=str(folder.resolve()))
+    shutil.rmtree(folder)
+    with suppress(OSError):  # graphs that were written for this basis stay
+        folder.parent.rmdir()
 
 
-def _write_all(features: Stored, blocks: Sequence[Block], place: Path, quiet: bool) -> None:
-    passes = [blocks[start : start + AT_ONCE] for start in range(0, len(blocks), AT_ONCE)]
-    with timing.progress("rows cut into columns", len(passes) * features.shape[0], quiet) as tick:
-        for some in passes:
-            _write(features, some, place, tick)
-
-
-def _write(features: Stored, blocks: Sequence[Block], place: Path, tick: Callable[[int], object]) -> None:
-    """One pass over the features; a file is there when it is whole."""
+def _write_columns(
+    features: NpyFile, blocks: Sequence[BlockBounds], folder: Path, on_bytes: Callable[[int], object]
+) -> None:
+    """Make one pass over the features; files appear when they are complete."""
     with ExitStack() as stack:
-        files = [
-            stack.enter_context(streaming(columns_file(place, a, b), (features.shape[0], b - a), features.dtype))
+        writers = [
+            stack.enter_context(npy_writer(columns_file(folder, a, b), (features.shape[0], b - a), features.dtype))
             for a, b in blocks
         ]
-        for _, piece in features.pieces():
-            for (a, b), file in zip(blocks, files, strict=True):
-                file.write(np.ascontiguousarray(piece[:, a:b]))
-            tick(len(piece))
+        for _, chunk in features.chunks():
+            for (a, b), writer in zip(blocks, writers, strict=True):
+                writer.write(np.ascontiguousarray(chunk[:, a:b]))
+            on_bytes(chunk.nbytes)

@@ -1,20 +1,20 @@
-"""How many columns at once, and whether the edges stay in memory: decided from a limit before anything is done.
+"""The number of columns per block, and whether the edges stay in memory, planned from a memory limit.
 
-The limit is on the memory that a process holds at most (VmHWM), with Python and torch in it. It decides the width of
-blocks, so it must not depend on anything but the graph and what was asked: any machine then makes the same files.
+The limit is on the peak resident memory of a process (VmHWM), including Python and torch. It determines the width of
+blocks, so the plan depends only on the graph and the request: every machine then writes the same files.
 """
 
 import re
 from dataclasses import dataclass
 
-from adaptkry.outofcore.npy_files import PIECE
+from adaptkry.outofcore.npy_files import CHUNK_BYTES
 from adaptkry.spectral.kernels import cpu as kernels
 
-BASE = 432 * 2**20  # Python, torch and this package, with their threads
-WORK = 6 * PIECE  # features on their way in, sums of a run of rows, scalings of some nodes
-CHUNK = 2**22  # bytes of rows handed to the writer at once
-STREAM = 2**22  # entries held at once where edges are read again for every product
-COPIES = 3  # runs of edges in memory: the one that is used, the next, and the one being given up
+BASE_BYTES = 432 * 2**20  # Python, torch and this package, with their threads
+WORK_BYTES = 6 * CHUNK_BYTES  # features being read, sums of a run of rows, scalings of some nodes
+BUFFER_BYTES = 2**22  # bytes of rows passed to the writer at once
+ENTRIES_PER_RUN = 2**22  # entries in memory at once if edges are read again for every product
+RUNS_IN_MEMORY = 3  # runs of edges: the one in use, the next one, and the one being released
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -27,14 +27,14 @@ def parse_bytes(text: str | int) -> int:
     """
     found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(text))
     if not found or found[2].upper() not in UNITS or found[1].count(".") > 1 or found[1] == ".":
-        raise ValueError(f"a size such as 4GiB or 500MB is wanted, but {text!r} came.")
+        raise ValueError(f"memory must be a size with a unit; got {text!r}. Try 4GiB or 500MB.")
     return int(float(found[1]) * UNITS[found[2].upper()])
 
 
-def show_bytes(size: float) -> str:
-    """A size for people.
+def format_bytes(size: float) -> str:
+    """A size as text with a unit.
 
-    >>> show_bytes(3 * 2**30), show_bytes(1000)
+    >>> format_bytes(3 * 2**30), format_bytes(1000)
     ('3.00 GiB', '1000 bytes')
     """
     for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
@@ -44,12 +44,12 @@ def show_bytes(size: float) -> str:
 
 
 @dataclass(frozen=True)
-class Size:
-    """What decides how much memory a block takes."""
+class ProblemSize:
+    """The sizes that determine how much memory a block takes."""
 
     nodes: int
     entries: int
-    largest: int  # entries of the fullest row
+    largest_row: int  # entries of the row with the most
     features: int
     rows: int  # stored
     is_weighted: bool
@@ -57,65 +57,71 @@ class Size:
 
     @property
     def entry_bytes(self) -> int:
-        """A column number, and a weight."""
+        """Bytes per entry: a column number and possibly a weight."""
         return 8 if self.is_weighted else 4
 
     @property
-    def fixed(self) -> int:
-        """Bytes whatever the width: row pointers, sums, three scalings a node; the numbers of stored rows."""
-        return BASE + WORK + 2 * CHUNK + self.nodes * (8 + (16 if self.has_two_sums else 8) + 12) + 4 * self.rows
+    def fixed_bytes(self) -> int:
+        """Bytes at any width: row pointers, sums and three scalings per node; the numbers of stored rows."""
+        return (
+            BASE_BYTES
+            + WORK_BYTES
+            + 2 * BUFFER_BYTES
+            + self.nodes * (8 + (16 if self.has_two_sums else 8) + 12)
+            + 4 * self.rows
+        )
 
     @property
-    def column(self) -> int:
-        """Bytes of a column: a hop and the one before it, as float32."""
+    def column_bytes(self) -> int:
+        """Bytes per column: a hop and the one before it, as float32."""
         return 8 * self.nodes
 
     @property
-    def waiting(self) -> int:
-        """Bytes of a column of stored rows that wait to be written."""
+    def queued_bytes(self) -> int:
+        """Bytes per column of stored rows that are queued for writing."""
         return 4 * self.rows
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """What fits in the limit."""
 
-    width: int  # columns of a block, at most
-    held: int | None  # entries in memory at once; None is all
-    buffers: int  # chunks that wait to be written while the next hop is computed
-    needed: int  # bytes at most
+    width: int  # maximum number of columns per block
+    entries_in_memory: int | None  # at once; None is all
+    buffers: int  # chunks of rows that may be queued for writing while the next hop is computed
+    peak_bytes: int
 
 
-def make_plan(size: Size, memory: int, columns: int | None = None) -> Plan:
-    """The widest blocks that fit, edges in memory and a whole hop waiting to be written if that leaves a fair width.
+def plan_memory(size: ProblemSize, memory: int, columns: int | None = None) -> MemoryPlan:
+    """Plan the widest blocks that fit, with edges in memory and a whole hop queued if that leaves enough width.
 
-    Where all rows are stored, writing takes about as long as the products: narrower blocks whose hops wait while the
-    next one is computed are faster than wide ones that take turns with the disk.
+    If all rows are stored, writing takes about as long as the products: narrower blocks whose hops are written while
+    the next one is computed are faster than wide blocks that alternate with the disk.
     """
-    wanted = min(size.features, columns or kernels.panel_width(size.nodes))
-    fair = min(wanted, kernels.NARROW)
-    resident = size.entries * size.entry_bytes
-    held = max(min(STREAM, size.entries), size.largest)
-    streamed = min(COPIES * held * size.entry_bytes, resident)
-    for edges, some in ((resident, None), (streamed, held)):
-        room = memory - size.fixed - edges
-        for column in (size.column + size.waiting, size.column):
-            if room // column >= fair:
-                return _plan(size, memory, min(room // column, wanted), some, edges)
-    fitting = (memory - size.fixed - streamed) // size.column
-    if fitting < 1:
-        least = size.fixed + streamed + size.column
+    widest = min(size.features, columns or kernels.panel_width(size.nodes))
+    enough = min(widest, kernels.NARROW)
+    all_edges = size.entries * size.entry_bytes
+    run = max(min(ENTRIES_PER_RUN, size.entries), size.largest_row)
+    some_edges = min(RUNS_IN_MEMORY * run * size.entry_bytes, all_edges)
+    for edge_bytes, entries_in_memory in ((all_edges, None), (some_edges, run)):
+        available = memory - size.fixed_bytes - edge_bytes
+        for column_bytes in (size.column_bytes + size.queued_bytes, size.column_bytes):
+            if available // column_bytes >= enough:
+                return _plan(size, memory, min(available // column_bytes, widest), entries_in_memory, edge_bytes)
+    width = (memory - size.fixed_bytes - some_edges) // size.column_bytes
+    if width < 1:
+        least = size.fixed_bytes + some_edges + size.column_bytes
         raise ValueError(
-            f"one column of {size.nodes:,} nodes with {size.entries:,} entries needs {show_bytes(least)} of memory, "
-            f"but the limit is {show_bytes(memory)}. Use --memory {-(-least // 2**20)}MiB or more."
+            f"one column of {size.nodes:,} nodes with {size.entries:,} entries needs {format_bytes(least)} of memory; "
+            f"got a limit of {format_bytes(memory)}. Use --memory {-(-least // 2**20)}MiB or more."
         )
-    return _plan(size, memory, fitting, held, streamed)
+    return _plan(size, memory, width, run, some_edges)
 
 
-def _plan(size: Size, memory: int, width: int, held: int | None, edges: int) -> Plan:
+def _plan(size: ProblemSize, memory: int, width: int, entries_in_memory: int | None, edge_bytes: int) -> MemoryPlan:
     if kernels.NARROW < width < size.features:
         width = width // kernels.NARROW * kernels.NARROW  # whole cache lines
-    taken = size.fixed + edges + width * size.column
-    hop = -(-4 * width * size.rows // CHUNK)  # chunks that hold a whole hop
-    more = max(0, min(hop - 2, (memory - taken) // CHUNK))  # two are counted already
-    return Plan(width, held, 2 + more, taken + more * CHUNK)
+    peak = size.fixed_bytes + edge_bytes + width * size.column_bytes
+    hop = -(-4 * width * size.rows // BUFFER_BYTES)  # buffers that hold a whole hop
+    more = max(0, min(hop - 2, (memory - peak) // BUFFER_BYTES))  # two are counted already
+    return MemoryPlan(width, entries_in_memory, 2 + more, peak + more * BUFFER_BYTES)

@@ -1,6 +1,6 @@
-"""Plain .npy files read in pieces and written in one stream.
+"""Plain .npy files, read in chunks and written sequentially.
 
-Nothing is mapped into memory: mapped pages count as memory held, and the limit that a user gave is a promise.
+Nothing is memory-mapped: mapped pages count as resident memory, and the user's memory limit must hold.
 """
 
 import errno
@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-PIECE = 16 * 2**20  # bytes read or written at once
-STAGE = 2**22  # bytes that go to disk at once
-PART = ".part"
+CHUNK_BYTES = 16 * 2**20  # bytes read or computed at once
+WRITE_BYTES = 2**22  # bytes per write to disk
+PART_SUFFIX = ".part"
 
 
 @dataclass(frozen=True)
-class Stored:
-    """An array in a file: what it is, and any run of its rows."""
+class NpyFile:
+    """An array in a file: its shape and type, and any range of its rows."""
 
     path: Path
     shape: tuple[int, ...]
@@ -31,18 +31,20 @@ class Stored:
     offset: int  # bytes before the first number
 
     @classmethod
-    def open(cls, path: Path) -> "Stored":
-        """Read the header alone."""
+    def open(cls, path: Path) -> "NpyFile":
+        """Read only the header."""
         if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}.")
+            raise FileNotFoundError(f"{path} must be an .npy file; there is no such file. Check the path.")
         try:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
-            raise ValueError(f"{path} must be a plain .npy array, but cannot be read ({error}).") from None
+            raise ValueError(
+                f"{path} must be a plain .npy array; it cannot be read ({error}). Write it with np.save."
+            ) from None
         if not isinstance(mapped, np.memmap):
-            raise TypeError(f"{path} must be a plain .npy array, but it holds {type(mapped).__name__}.")
+            raise TypeError(f"{path} must be a plain .npy array; got {type(mapped).__name__}. Write it with np.save.")
         if not mapped.flags.c_contiguous:
-            raise ValueError(f"{path} must be in C order, but it is transposed. Write it with np.ascontiguousarray.")
+            raise ValueError(f"{path} must be in C order; got Fortran order. Write it with np.ascontiguousarray.")
         return cls(path, mapped.shape, mapped.dtype, mapped.offset)
 
     @property
@@ -59,42 +61,44 @@ class Stored:
         return found
 
     def read_into(self, file: io.RawIOBase, target: np.ndarray, start: int) -> None:
-        """Fill a contiguous array with the rows from `start` on, from the file that is open already."""
+        """Fill a contiguous array with the rows from `start` on, from a file that is already open."""
         file.seek(self.offset + start * self.row_bytes)
         left = as_bytes(target)
         while len(left):
             got = file.readinto(left)
             if not got:
-                raise ValueError(f"{self.path} ends too early: {list(self.shape)} {self.dtype} does not fit in it.")
+                raise ValueError(
+                    f"{self.path} must hold {list(self.shape)} {self.dtype}; the file is shorter. Create it again."
+                )
             left = left[got:]
 
-    def pieces(self, limit: int = PIECE) -> Iterator[tuple[int, np.ndarray]]:
-        """All rows in order, some at a time, with the number of the first; gone when the next ones are asked for.
+    def chunks(self, limit: int = CHUNK_BYTES) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield (number of the first row, rows) in order; a chunk is overwritten by the next one.
 
-        One buffer serves for all: fresh memory costs as much as reading into it.
+        All chunks share one buffer: fresh memory costs as much as reading into it.
         """
         step = max(1, limit // max(1, self.row_bytes))
         buffer = np.empty((min(step, self.shape[0]), *self.shape[1:]), self.dtype)
         with self.path.open("rb", buffering=0) as file:
             for start in range(0, self.shape[0], step):
-                piece = buffer[: min(step, self.shape[0] - start)]
-                self.read_into(file, piece, start)
-                yield start, piece
+                chunk = buffer[: min(step, self.shape[0] - start)]
+                self.read_into(file, chunk, start)
+                yield start, chunk
 
 
 def as_bytes(array: np.ndarray) -> memoryview:
-    """The numbers of a contiguous array where they lie."""
+    """The bytes of a contiguous array, without a copy."""
     return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
 
 
-class Stream:
-    """A file that grows in order and is hashed on the way."""
+class NpyWriter:
+    """Writes an array sequentially and computes its checksum."""
 
     def __init__(self, file):
         self.file, self.hash = file, xxhash.xxh3_128()
 
     def write(self, content) -> None:
-        """Add bytes, or the numbers of a contiguous array."""
+        """Append bytes or a contiguous array."""
         if isinstance(content, np.ndarray):
             content = as_bytes(content)
         self.hash.update(content)
@@ -102,30 +106,30 @@ class Stream:
 
     @property
     def checksum(self) -> str:
-        """Of what has been written so far."""
+        """The checksum of what has been written so far."""
         return self.hash.hexdigest()
 
 
 @contextmanager
-def streaming(path: Path, shape: tuple[int, ...], dtype) -> Iterator[Stream]:
-    """Write an .npy file in order, whole or not at all; two machines that write the same file do not meet."""
-    beside = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{PART}")
+def npy_writer(path: Path, shape: tuple[int, ...], dtype) -> Iterator[NpyWriter]:
+    """Write an .npy file sequentially and atomically; two machines may write the same file at the same time."""
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{PART_SUFFIX}")
     try:
-        with open(beside, "wb", buffering=0, opener=direct) as file:
-            straight = Straight(file)
-            stream = Stream(straight)
-            stream.write(header(shape, np.dtype(dtype)))
-            yield stream
-            straight.finish()
-        beside.replace(path)
+        with open(temporary, "wb", buffering=0, opener=open_direct) as file:
+            direct = DirectWriter(file)
+            writer = NpyWriter(direct)
+            writer.write(npy_header(shape, np.dtype(dtype)))
+            yield writer
+            direct.finish()
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def direct(path: str, flags: int) -> int:
-    """Open a file past the file cache, where system and disk allow that.
+def open_direct(path: str, flags: int) -> int:
+    """Open a file with O_DIRECT, bypassing the page cache, where the system supports it.
 
-    A basis is larger than the cache: copying it there costs more than the disk does, and pushes the graph out.
+    A basis is larger than the page cache: copying it there costs more than the disk does, and evicts the graph.
     """
     try:
         return os.open(path, flags | getattr(os, "O_DIRECT", 0), 0o666)
@@ -135,78 +139,78 @@ def direct(path: str, flags: int) -> int:
         return os.open(path, flags, 0o666)
 
 
-class Straight:
-    """Collects bytes into whole, aligned pieces, as disks want them without a cache; `finish` writes what is left."""
+class DirectWriter:
+    """Collects bytes into aligned writes of `WRITE_BYTES`, as O_DIRECT requires; `finish` writes the rest."""
 
     def __init__(self, file: io.FileIO):
         self.file, self.filled = file, 0
-        self.stage = np.frombuffer(mmap.mmap(-1, STAGE), dtype=np.uint8)
+        self.buffer = np.frombuffer(mmap.mmap(-1, WRITE_BYTES), dtype=np.uint8)
 
     def write(self, content) -> None:
-        """Add bytes."""
+        """Append bytes."""
         left = np.frombuffer(content, dtype=np.uint8)
         while len(left):
-            some = left[: STAGE - self.filled]
-            self.stage[self.filled : self.filled + len(some)] = some
-            self.filled, left = self.filled + len(some), left[len(some) :]
-            if self.filled == STAGE:
-                self._put()
+            part = left[: WRITE_BYTES - self.filled]
+            self.buffer[self.filled : self.filled + len(part)] = part
+            self.filled, left = self.filled + len(part), left[len(part) :]
+            if self.filled == WRITE_BYTES:
+                self._flush()
 
-    def _put(self) -> None:
-        left = self.stage[: self.filled].data
-        while len(left):  # a write may be cut short
+    def _flush(self) -> None:
+        left = self.buffer[: self.filled].data
+        while len(left):  # a write may be partial
             try:
                 left = left[self.file.write(left) or 0 :]
             except OSError as error:  # some file systems open such a file and then refuse to write to it
-                if error.errno != errno.EINVAL or not self._use_cache():
+                if error.errno != errno.EINVAL or not self._disable_direct():
                     raise
         self.filled = 0
 
-    def _use_cache(self) -> bool:
-        """From here on through the file cache; False where it was so already."""
+    def _disable_direct(self) -> bool:
+        """Write through the page cache from now on; return False if that was so already."""
         if not hasattr(os, "O_DIRECT"):
             return False
-        import fcntl  # there is none on Windows
+        import fcntl  # does not exist on Windows
 
-        number = self.file.fileno()
-        flags = fcntl.fcntl(number, fcntl.F_GETFL)
-        fcntl.fcntl(number, fcntl.F_SETFL, flags & ~os.O_DIRECT)
+        descriptor = self.file.fileno()
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
         return bool(flags & os.O_DIRECT)
 
     def finish(self) -> None:
-        """The last bytes, which fill no piece, and all of it on disk."""
-        self._use_cache()
-        self._put()
+        """Write the remaining bytes and flush everything to disk."""
+        self._disable_direct()
+        self._flush()
         os.fsync(self.file.fileno())
 
 
-def header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
-    """What stands before the numbers of an .npy file in C order."""
-    made = io.BytesIO()
-    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tuple(map(int, shape))}
-    np.lib.format.write_array_header_1_0(made, about)  # type: ignore[arg-type]
-    return made.getvalue()
+def npy_header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    """The header of an .npy file in C order."""
+    buffer = io.BytesIO()
+    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tuple(map(int, shape))}
+    np.lib.format.write_array_header_1_0(buffer, fields)  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
 def save(path: Path, array: np.ndarray) -> str:
-    """Write one array, whole or not at all, and return its checksum."""
-    with streaming(path, array.shape, array.dtype) as stream:
-        stream.write(array)
-    return stream.checksum
+    """Write an array atomically and return its checksum."""
+    with npy_writer(path, array.shape, array.dtype) as writer:
+        writer.write(array)
+    return writer.checksum
 
 
-def digest(array: np.ndarray) -> str:
+def array_checksum(array: np.ndarray) -> str:
     """The checksum that `save` would return."""
-    found = xxhash.xxh3_128(header(array.shape, array.dtype))
-    found.update(as_bytes(array))
-    return found.hexdigest()
+    digest = xxhash.xxh3_128(npy_header(array.shape, array.dtype))
+    digest.update(as_bytes(array))
+    return digest.hexdigest()
 
 
-def checksum(path: Path) -> str:
-    """XXH3 of a file, 128 bits (`xxh128sum`): it finds damage as fast as a disk reads; SHA-256 takes a core for it."""
-    found = xxhash.xxh3_128()
+def file_checksum(path: Path) -> str:
+    """XXH3-128 of a file (`xxh128sum`): it keeps up with a disk, where SHA-256 would take a whole core."""
+    digest = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as file:
-        piece = bytearray(PIECE)
-        while got := file.readinto(piece):
-            found.update(memoryview(piece)[:got])
-    return found.hexdigest()
+        chunk = bytearray(CHUNK_BYTES)
+        while size := file.readinto(chunk):
+            digest.update(memoryview(chunk)[:size])
+    return digest.hexdigest()

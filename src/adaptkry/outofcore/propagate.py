@@ -1,32 +1,25 @@
-"""A whole basis onto disk: prepared, compared with what is there, and then made block by block."""
+"""Compute a whole basis on disk, block by block; an interrupted call continues with the finished blocks."""
 
 import errno
+import logging
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, as_completed
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from adaptkry.common.journal import Journal
+from adaptkry.outofcore.basis_folder import BasisFolder, block_name
+from adaptkry.outofcore.block import CACHE, BlockBounds, PropagationJob, compute_block, finished_checksum
+from adaptkry.outofcore.executors import InlineExecutor, open_executor
+from adaptkry.outofcore.feature_columns import bytes_to_split, disk_space_for_columns, split_features
+from adaptkry.outofcore.manifest import check_output, read_manifest, write_manifest
+from adaptkry.outofcore.memory_plan import format_bytes
+from adaptkry.outofcore.npy_files import PART_SUFFIX, save
+from adaptkry.outofcore.request import PreparedBasis, Request, prepare, settings_of, work_folder
 
-from adaptkry.common import timing
-from adaptkry.common.files import exclusive_lock
-from adaptkry.outofcore import executors as engines
-from adaptkry.outofcore import feature_columns as columns_of
-from adaptkry.outofcore import folders
-from adaptkry.outofcore import resume as resuming
-from adaptkry.outofcore import row_selection as choosing
-from adaptkry.outofcore.block import Job, forget, make_block
-from adaptkry.outofcore.folders import BasisFolder, block_name
-from adaptkry.outofcore.memory_plan import show_bytes
-from adaptkry.outofcore.npy_files import digest, save
-from adaptkry.outofcore.request import Prepared, Request, prepare, work_of
-
-Block = tuple[int, int]
-Tick = Callable[[int], object]
+logger = logging.getLogger(__name__)
 
 
 def propagate(
@@ -42,130 +35,166 @@ def propagate(
     columns: int | None = None,
     features: Path | str | None = None,
     seed: int = 0,
-    engine: str = "here",
+    executor: str = "inline",
     workers: int | None = None,
     scheduler: str | None = None,
-    say: Callable[[str], object] = lambda _: None,
-    quiet: bool = True,
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> BasisFolder:
     """Compute x, Px, ..., P^K x for every direction and tau, and write them to a folder.
 
-    The numbers are those of `Propagation` to the bit. Killed at any moment, the same call goes on with the blocks
-    that are finished. The folder is the same to the byte whichever engine made it.
+    The numbers are those of `Propagation` to the bit. If it is interrupted, the same call continues with the finished
+    blocks. The folder is the same to the byte whichever executor computed it.
 
     Args:
-        graph: a graph folder, a `Graph`, or whatever `load` takes.
-        out: the basis folder. What must be made before lies beside it, in `OUT.work`.
-        taus: one or several, above 0.
-        degree: hops K.
+        graph: a graph folder, a `Graph`, or anything that `load` accepts.
+        out: the basis folder. Intermediate files are beside it, in `OUT.work`.
+        taus: one or several positive numbers.
+        degree: number of hops K.
         directions: "both", "out", "in".
         rows: "all", "labelled", a file of node numbers, or a list of them.
-        dtype: of what is stored, "float32" or "bfloat16"; products are made in float32.
-        memory: the most that each process that makes blocks may hold, such as "4GiB".
-        columns: of a block at most; by default what is fastest and fits in memory.
-        features: an .npy or .parquet file in place of the graph's own features.
+        dtype: of the stored numbers, "float32" or "bfloat16"; products are computed in float32.
+        memory: maximum memory of each process that computes blocks, such as "4GiB".
+        columns: maximum number of columns per block; by default the fastest that fits in memory.
+        features: an .npy or .parquet file to use instead of the features of the graph.
         seed: of the order in which rows are stored.
-        engine: "here", "processes" or "dask".
-        workers: how many, for the other engines.
-        scheduler: address of a Dask cluster; without it Dask starts one on this machine.
-        say: called with each piece of news.
-        quiet: show no progress.
+        executor: "inline", "processes" or "dask".
+        workers: number of worker processes, for the other executors.
+        scheduler: address of a Dask scheduler; by default a cluster is started on this machine.
+        on_progress: called with (bytes done, bytes in total).
     """
     out = Path(out)
-    asked = Request(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
-    prepared = prepare(graph, out, asked, say)
-    out.mkdir(parents=True, exist_ok=True)
-    with exclusive_lock(out):
-        prepared, sums = _begin(out, prepared)
-        done = resuming.kept(prepared, say)
-        todo = [(start, stop) for start, stop in prepared.manifest["blocks"] if (start, stop) not in done]
-        _room(out, prepared.job, todo)
-        if todo:
-            with (
-                engines.executor(engine, workers, scheduler) as pool,
-                columns_of.cut(prepared.job, todo, _place(out, prepared), quiet) as job,
-                progress(job, todo, quiet) as tick,
-            ):
-                try:
-                    _run(job, todo, done, pool, tick)
-                finally:
-                    forget()
-        resuming.clean(out)  # after workers that died
-        sums |= {f"{block_name(*block)}.npy": told for block, told in done.items()}
-        folders.write_manifest(out, {**prepared.manifest, "xxh128": sums})
+    request = Request(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
+    with Journal(out, command="propagate", file=None) as journal:  # locked before OUT.work is touched
+        check_output(out, "basis")
+        prepared = prepare(graph, out, request)
+        checksums = prepared.checksums
+        prepared = open_journal(journal, prepared, checksums["rows.npy"])
+        missing = [block for block in prepared.blocks if block_name(*block) not in journal.done]
+        check_disk_space(out, prepared.job, missing)
+        if journal.is_new:
+            write_manifest(out, {**prepared.manifest, "xxh128": checksums})
+        for name, array in prepared.arrays.items():
+            save(out / name, array)
+        prepared = replace(prepared, arrays={})  # frees memory for the panels
+        if missing:
+            with open_executor(executor, workers, scheduler) as pool:
+                compute_blocks(journal, prepared, missing, pool, on_progress)
+        remove_partial_files(out)  # of workers that died
+        checksums |= {f"{block}.npy": record["xxh128"] for block, record in journal.done.items()}
+        write_manifest(out, {**prepared.manifest, "xxh128": checksums})
     return BasisFolder.open(out)
 
 
-def _begin(out: Path, prepared: Prepared) -> tuple[Prepared, dict[str, str]]:
-    """Write what is known before any block: the manifest, without their checksums, and the stored rows."""
-    labels = choosing.labels_of(prepared.source, prepared.rows)
-    arrays = {"rows.npy": prepared.rows, "labels.npy": labels}
-    sums = {name: digest(array) for name, array in arrays.items()}
-    agreed, is_new = resuming.agree(out, prepared, sums)
-    if is_new:
-        folders.write_manifest(out, {**agreed.manifest, "xxh128": sums})
-    for name, array in arrays.items():
-        save(out / name, array)
-    return replace(agreed, rows=np.empty(0, dtype=np.int64)), sums  # the list of rows makes room for the panels
+def open_journal(journal: Journal, prepared: PreparedBasis, rows_checksum: str) -> PreparedBasis:
+    """Refuse a folder of another request, and find the finished blocks; a folder without blocks is new.
+
+    Returns what is to be written, in the blocks that the folder already has.
+    """
+    out = journal.folder
+    recorded = None
+    if any(out.glob("block-*")):
+        manifest = read_manifest(out, "basis")
+        recorded = settings_of(manifest, manifest["xxh128"].get("rows.npy"))
+    journal.open(prepared.job.key, settings_of(prepared.manifest, rows_checksum), recorded=recorded)
+    if recorded is None:
+        return prepared
+    width = max((stop - start for start, stop in manifest["blocks"]), default=0)
+    if width > prepared.job.plan.width:
+        raise ValueError(
+            f"{out} was started with blocks of {width} columns; this memory limit allows {prepared.job.plan.width}. "
+            f"Use as much --memory as before, or another --out."
+        )
+    prepared = replace(prepared, manifest={**prepared.manifest, "blocks": manifest["blocks"]})
+    journal.done.update(finished_blocks(prepared))
+    return prepared
 
 
-def _place(out: Path, prepared: Prepared) -> Path:
-    """Where these features are cut into columns, and no others; the fingerprint has their checksum in it."""
-    return work_of(out) / f"columns-{prepared.source.fingerprint[:16]}"
+def finished_blocks(prepared: PreparedBasis) -> dict[str, dict[str, str]]:
+    """Blocks that exist and are undamaged, with their checksums."""
+    out = Path(prepared.job.out)
+    remove_partial_files(out)
+    started = [block for block in prepared.blocks if (out / f"{block_name(*block)}.npy").is_file()]
+    checksums = {block: finished_checksum(prepared.job, *block) for block in started}
+    finished = {block_name(*block): {"xxh128": checksum} for block, checksum in checksums.items() if checksum}
+    if started:
+        damaged = len(started) - len(finished)
+        suffix = f", {damaged} damaged and computed again" if damaged else ""
+        logger.info("%d of %d blocks kept%s", len(finished), len(prepared.blocks), suffix)
+    return finished
 
 
-def _room(out: Path, job: Job, todo: Sequence[Block]) -> None:
-    """Refuse to begin what the disk cannot hold."""
-    needed, free = sum(job.bytes_of(stop - start) + 4096 for start, stop in todo), shutil.disk_usage(out).free
-    needed += columns_of.needed(job, todo)
+def remove_partial_files(out: Path) -> None:
+    """Remove what killed workers left."""
+    for part in out.glob(f".*{PART_SUFFIX}"):
+        part.unlink(missing_ok=True)
+
+
+def check_disk_space(out: Path, job: PropagationJob, missing: Sequence[BlockBounds]) -> None:
+    """Refuse to start what does not fit on the disk."""
+    needed = sum(job.bytes_of(stop - start) + 4096 for start, stop in missing) + disk_space_for_columns(job, missing)
+    free = shutil.disk_usage(out).free
     if needed > free:
         raise OSError(
-            f"{len(todo)} blocks of this basis need {show_bytes(needed)} on disk, but {out} has {show_bytes(free)} "
-            f"free. Free some, use another disk, or store less: --rows labelled, --dtype bfloat16, fewer --taus."
+            f"{len(missing)} blocks of this basis need {format_bytes(needed)} on disk; {out} has {format_bytes(free)} "
+            f"free. Free some space, use another disk, or store less: --rows labelled, --dtype bfloat16, fewer --taus."
         )
 
 
-def _run(job: Job, todo: Sequence[Block], done: dict[Block, str], pool: Executor, tick: Tick) -> None:
-    """Have all blocks made; what is finished when something goes wrong stays."""
-    total, is_here = len(todo) + len(done), isinstance(pool, engines.InlineExecutor)
+def compute_blocks(
+    journal: Journal,
+    prepared: PreparedBasis,
+    missing: Sequence[BlockBounds],
+    pool: Executor,
+    on_progress: Callable[[int, int], object] | None,
+) -> None:
+    """Compute the missing blocks; those that are finished when an error occurs are kept."""
+    job = prepared.job
+    # The digest of the graph includes the checksum of its features.
+    folder = work_folder(Path(job.out)) / f"columns-{prepared.source.fingerprint[:16]}"
+    total = sum(job.bytes_of(stop - start) for start, stop in missing) + bytes_to_split(job, missing, folder)
+    done = 0
+
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done += count
+        if on_progress is not None:
+            on_progress(done, total)
+
     try:
-        if is_here:
-            for block in todo:
-                done[block] = pool.submit(make_block, job, *block, tick).result()
-            return
-        waiting = {pool.submit(make_block, job, *block): block for block in todo}
-        for future in as_completed(waiting):
-            start, stop = block = waiting[future]
-            done[block] = future.result()
-            tick(job.bytes_of(stop - start))
+        with split_features(job, missing, folder, on_bytes=on_bytes) as split_job:
+            _run(journal, split_job, missing, pool, on_bytes)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        left = sum(job.bytes_of(stop - start) for start, stop in todo if (start, stop) not in done)
+        left = sum(job.bytes_of(stop - start) for start, stop in missing if block_name(start, stop) not in journal.done)
         raise OSError(
-            f"the disk of {job.out} is full. {len(done)} of {total} blocks are finished and kept; free "
-            f"{show_bytes(left)} and the same command goes on with them."
+            f"the disk of {job.out} is full; {len(journal.done)} of {len(prepared.blocks)} blocks are finished and "
+            f"kept. Free {format_bytes(left)} and run the same command to continue."
         ) from None
     except Exception as error:
         if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":  # the latter is Dask's
             raise
         raise OSError(
-            f"workers died again and again, perhaps for want of memory: {len(done)} of {total} blocks are finished and "
-            f"kept. The same command goes on with them; fewer --workers or less --memory take less each."
+            f"workers kept dying, possibly out of memory; {len(journal.done)} of {len(prepared.blocks)} blocks are "
+            f"finished and kept. Run the same command to continue, with fewer --workers or less --memory."
         ) from None
+    finally:
+        CACHE.clear()
 
 
-@contextmanager
-def progress(job: Job, todo: Sequence[Block], quiet: bool) -> Iterator[Tick]:
-    """Bytes written so far, how fast, and the time left; call what it yields with each number of bytes."""
-    total, begun, done = sum(job.bytes_of(stop - start) for start, stop in todo), time.monotonic(), 0
-    with timing.shown(total, quiet, timing.PAUSE, remaining=True) as show:
-
-        def tick(size: int) -> None:
-            nonlocal done
-            done += size
-            rate = done / max(time.monotonic() - begun, 1e-9)
-            left = timing.clock((total - done) / rate)
-            show(done, f"{show_bytes(done)} of {show_bytes(total)}, {rate / 1e6:.0f} MB/s, {left} left")
-
-        yield tick
+def _run(
+    journal: Journal,
+    job: PropagationJob,
+    missing: Sequence[BlockBounds],
+    pool: Executor,
+    on_bytes: Callable[[int], object],
+) -> None:
+    if isinstance(pool, InlineExecutor):
+        for block in missing:
+            journal.add(block_name(*block), {"xxh128": pool.submit(compute_block, job, *block, on_bytes).result()})
+        return
+    futures = {pool.submit(compute_block, job, *block): block for block in missing}
+    for future in as_completed(futures):
+        start, stop = futures[future]
+        journal.add(block_name(start, stop), {"xxh128": future.result()})
+        on_bytes(job.bytes_of(stop - start))

@@ -1,5 +1,6 @@
-"""A big graph from nothing, streamed to a graph folder: power-law degrees, planted classes, features that show them."""
+"""A random graph of any size, written to a graph folder: power-law degrees, planted classes and features of them."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from adaptkry.common import checks
-from adaptkry.common import files as storage
+from adaptkry.common.journal import Journal
 from adaptkry.outofcore.external_sort import buckets, even_starts
-from adaptkry.outofcore.folders import MANIFEST, GraphFolder, is_kind, read_manifest
-from adaptkry.outofcore.graph_folder import finalise
-from adaptkry.outofcore.memory_plan import show_bytes
-from adaptkry.outofcore.npy_files import PIECE, save, streaming
+from adaptkry.outofcore.graph_folder import GraphFolder, finalise
+from adaptkry.outofcore.manifest import MANIFEST, check_output, is_kind
+from adaptkry.outofcore.memory_plan import format_bytes
+from adaptkry.outofcore.npy_files import CHUNK_BYTES, npy_writer, save
 
-PAIRS = 2**21  # drawn at once; part of what the seed means
-GAMMA = 2.5  # so many nodes have degree k: about k^-GAMMA
-TAIL = 1 / (GAMMA - 1)  # then the i-th busiest node has an expected degree of about i^-TAIL
+PAIRS = 2**21  # drawn at once; another number would give another graph
+GAMMA = 2.5  # the number of nodes with degree k is about k^-GAMMA
+TAIL = 1 / (GAMMA - 1)  # then the node with the i-th largest degree has an expected degree of about i^-TAIL
+PARTS = ("edges", "features", "labels")
 
 
 def generate(
@@ -32,117 +34,144 @@ def generate(
     labelled: float = 1.0,
     directed: bool = False,
     seed: int = 0,
-    tick: Callable[[], object] = lambda: None,
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> GraphFolder:
-    """Write a random graph folder; the same arguments give the same bytes. Memory: about 20 bytes a node.
+    """Write a random graph folder; the same arguments give the same bytes. It needs about 20 bytes of memory per node.
 
-    A Chung-Lu graph: an edge's ends are drawn in proportion to expected degrees, which follow a power law with
-    exponent 2.5 up to the square root of `entries`. With chance `homophily` the second end is of the first one's
-    class, else of any other class. Self-loops and repeats are dropped, so a few entries fewer come out.
+    A Chung-Lu graph: the ends of an edge are drawn in proportion to expected degrees, which follow a power law with
+    exponent 2.5 up to the square root of `entries`. With probability `homophily` the second end has the class of the
+    first, else another class. Self-loops and duplicates are dropped, so there are slightly fewer entries. If it is
+    interrupted, the same call continues with the finished parts.
 
     Args:
         out: the folder.
         nodes: number of nodes n.
-        entries: adjacency entries, about; an undirected edge counts twice.
-        features: number of features d, each class's centre plus noise.
+        entries: approximate number of adjacency entries; an undirected edge has two.
+        features: number of features d: the centre of the class plus noise.
         classes: number of classes, as equal in size as possible.
         homophily: share of edges within a class.
-        labelled: share of nodes whose label is given; the others have -1.
-        directed: each edge one way only.
+        labelled: share of nodes with a known label; the others have -1.
+        directed: make the graph directed.
         seed: the same seed gives the same graph.
-        tick: called once a step, of `steps(nodes, entries, features, directed)`.
+        on_progress: called with (bytes done, bytes in total), approximately.
     """
-    settings = {name: value for name, value in locals().items() if name not in ("out", "tick")}
-    _check(settings)
-    out = Path(out)
-    if is_kind(out, "graph"):
-        return _same(out, settings)
-    storage.check_markers(out)
-    _room(out, settings)
-    out.mkdir(parents=True, exist_ok=True)
-    order = np.random.default_rng([seed, 0]).permutation(np.arange(nodes, dtype=np.int32))  # busiest first
-    sums = _write_edges(out, settings, order, tick)
-    labels = np.empty(nodes, dtype=np.int16)
-    labels[order] = np.arange(nodes) % classes
-    del order
-    sums["features"] = _write_features(out, settings, labels, tick)
-    unknown = np.random.default_rng([seed, 2]).random(nodes, dtype=np.float32) >= labelled
-    sums["labels"] = save(out / "labels.npy", np.where(unknown, -1, labels).astype(np.int64))
-    (out / "generated.json").write_text(json.dumps(settings, sort_keys=True) + "\n")
-    return finalise(out, symmetric=not directed, name=f"power-law-{nodes}", sums=sums)
-
-
-def _check(settings: dict[str, Any]) -> None:
-    for name in ("nodes", "entries", "features", "classes", "seed"):
-        if checks.count(settings[name], name) == 0 and name != "seed":
-            raise ValueError(f"{name} must be 1 or more, but 0 came.")
-    n, c = settings["nodes"], settings["classes"]
-    if not 2 <= c <= min(n // 2, 2**15) or n >= 2**31:
-        raise ValueError(f"2 classes or more with 2 nodes each are wanted, but {c} classes and {n} nodes came.")
-    if settings["entries"] > n * (n - 1) // 4:
-        raise ValueError(f"{n} nodes have room for {n * (n - 1) // 4} entries here, but {settings['entries']} came.")
-    for name in ("homophily", "labelled"):
-        if not 0 <= settings[name] <= 1:
-            raise ValueError(f"{name} is a share from 0 to 1, but {settings[name]} came.")
-
-
-def _same(out: Path, settings: dict[str, Any]) -> GraphFolder:
-    """The folder that is there, if it is the one that was asked for."""
-    told = out / "generated.json"
-    if not told.is_file() or json.loads(told.read_text()) != settings:
-        name = read_manifest(out, "graph")["name"]
-        raise ValueError(f"{out} holds another graph already ({name}). Delete it, or choose another folder.")
+    settings = {name: value for name, value in locals().items() if name not in ("out", "on_progress")}
+    check_settings(settings)
+    settings |= {"homophily": float(homophily), "labelled": float(labelled), "directed": bool(directed)}
+    out, key = Path(out), hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    with Journal(out, command="generate") as journal:
+        check_folder(journal)
+        journal.open(key, settings)
+        for part, checksums in list(journal.done.items()):
+            if not all((out / f"{name}.npy").is_file() for name in checksums):
+                del journal.done[part]
+        if journal.missing(PARTS) or not is_kind(out, "graph"):
+            check_disk_space(out, settings)
+            (out / MANIFEST).unlink(missing_ok=True)
+            write_parts(journal, settings, on_progress)
+            checksums = {name: checksum for part in PARTS for name, checksum in journal.done[part].items()}
+            finalise(out, symmetric=not directed, name=f"power-law-{nodes}", checksums=checksums)
     return GraphFolder.open(out)
 
 
-def _room(out: Path, settings: dict[str, Any]) -> None:
+def check_settings(settings: dict[str, Any]) -> None:
+    """Refuse sizes that no graph of this kind has."""
+    for name in ("nodes", "entries", "features", "classes", "seed"):
+        if checks.count(settings[name], name) == 0 and name != "seed":
+            raise ValueError(f"{name} must be at least 1; got 0.")
+    n, c = settings["nodes"], settings["classes"]
+    if not 2 <= c <= min(n // 2, 2**15) or n >= 2**31:
+        raise ValueError(
+            f"there must be at least 2 classes with at least 2 nodes each; got {c} classes and {n} nodes. Use fewer "
+            f"classes or more nodes (fewer than 2^31)."
+        )
+    most = n * (n - 1) // 4
+    if settings["entries"] > most:
+        raise ValueError(f"entries must be at most {most} for {n} nodes; got {settings['entries']}. Use more nodes.")
+    for name in ("homophily", "labelled"):
+        if not 0 <= settings[name] <= 1:
+            raise ValueError(f"{name} must be a share from 0 to 1; got {settings[name]}. Try 0.5.")
+
+
+def check_folder(journal: Journal) -> None:
+    """Refuse a folder with files that `generate` has not written: they would be overwritten."""
+    if journal.path is None or journal.path.exists():
+        return
+    check_output(journal.folder, "graph")
+    if is_kind(journal.folder, "graph"):
+        name = GraphFolder.open(journal.folder).name
+        raise ValueError(f"{journal.folder} holds another graph already ({name}). Delete it, or use another folder.")
+
+
+def check_disk_space(out: Path, settings: dict[str, Any]) -> None:
+    """Refuse to start what does not fit on the disk."""
     n, m, d = settings["nodes"], settings["entries"], settings["features"]
-    needed = 12 * m + n * (16 + 4 * d)  # entries twice: in buckets, then sorted
-    place = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
-    free = shutil.disk_usage(place).free
+    needed = 12 * m + n * (16 + 4 * d)  # entries are written twice: to buckets, then sorted
+    free = shutil.disk_usage(out).free
     if needed > free:
-        raise OSError(f"this graph needs {show_bytes(needed)} on disk, but {place} has {show_bytes(free)} free.")
+        raise OSError(
+            f"this graph needs {format_bytes(needed)} on disk; {out} has {format_bytes(free)} free. Free some space, "
+            f"or use another disk."
+        )
 
 
-def steps(nodes: int, entries: int, features: int, directed: bool = False) -> int:
-    """How often `generate` ticks."""
-    return _chunks(entries, directed) + -(-nodes // _feature_rows(features))
+def write_parts(
+    journal: Journal, settings: dict[str, Any], on_progress: Callable[[int, int], object] | None = None
+) -> None:
+    """Write the parts that are missing, and add the checksums of their arrays to the journal."""
+    out, missing, (n, seed) = journal.folder, journal.missing(PARTS), (settings["nodes"], settings["seed"])
+    sizes = {"edges": 4 * settings["entries"], "features": 4 * n * settings["features"], "labels": 8 * n}
+    total, done = sum(sizes[part] for part in missing), 0
+
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done = min(done + count, total)
+        if on_progress is not None:
+            on_progress(done, total)
+
+    order = np.random.default_rng([seed, 0]).permutation(np.arange(n, dtype=np.int32))  # by expected degree
+    if "edges" in missing:
+        journal.add("edges", _write_edges(out, settings, order, on_bytes))
+    labels = np.empty(n, dtype=np.int16)
+    labels[order] = np.arange(n) % settings["classes"]
+    del order
+    if "features" in missing:
+        journal.add("features", {"features": _write_features(out, settings, labels, on_bytes)})
+    if "labels" in missing:
+        unknown = np.random.default_rng([seed, 2]).random(n, dtype=np.float32) >= settings["labelled"]
+        journal.add("labels", {"labels": save(out / "labels.npy", np.where(unknown, -1, labels).astype(np.int64))})
+        on_bytes(sizes["labels"])
 
 
-def _chunks(entries: int, directed: bool) -> int:
-    return -(-(entries if directed else -(-entries // 2)) // PAIRS)
-
-
-def _feature_rows(features: int) -> int:
-    return max(1, PIECE // (4 * features))
-
-
-def _write_edges(out: Path, settings: dict[str, Any], order: np.ndarray, tick: Callable[[], object]) -> dict[str, str]:
+def _write_edges(
+    out: Path, settings: dict[str, Any], order: np.ndarray, on_bytes: Callable[[int], object]
+) -> dict[str, str]:
     n, directed = settings["nodes"], settings["directed"]
-    fair = np.full(n, -(-settings["entries"] // n))
-    with buckets(out / "buckets", n, even_starts(fair)) as sorter:
+    expected = np.full(n, -(-settings["entries"] // n))  # per row, on average
+    with buckets(out / "buckets", n, even_starts(expected)) as sorter:
         for sources, targets in _pairs(settings):
+            drawn = len(sources)
             sources, targets = order[sources], order[targets]
-            kept = sources != targets
-            sources, targets = sources[kept], targets[kept]
+            is_edge = sources != targets
+            sources, targets = sources[is_edge], targets[is_edge]
             sorter.add(sources, targets)
             if not directed:
                 sorter.add(targets, sources)
-            tick()
+            on_bytes(4 * drawn * (1 if directed else 2))
         return sorter.write(out)
 
 
 def _pairs(settings: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Ends of edges as ranks, busiest first; rank r is of class r mod c, so that all classes have all degrees."""
+    """Yield the ends of edges as ranks, largest degree first; rank r has class r mod c, so classes have all degrees."""
     n, c, m = settings["nodes"], settings["classes"], settings["entries"]
-    wanted = m if settings["directed"] else -(-m // 2)
-    for chunk, start in enumerate(range(0, wanted, PAIRS)):
+    count_all = m if settings["directed"] else -(-m // 2)
+    for chunk, start in enumerate(range(0, count_all, PAIRS)):
         random = np.random.default_rng([settings["seed"], 1, chunk])
-        count = min(PAIRS, wanted - start)
+        count = min(PAIRS, count_all - start)
         sources = ranks(random.random(count), n, m)
-        own = sources % c
-        other = (own + random.integers(1, c, count)) % c
-        group = np.where(random.random(count) < settings["homophily"], own, other)
+        same = sources % c
+        other = (same + random.integers(1, c, count)) % c
+        group = np.where(random.random(count) < settings["homophily"], same, other)
         size = (n - group + c - 1) // c  # nodes of that class
         targets = np.minimum(ranks(random.random(count), n, m) // c, size - 1) * c + group
         yield sources, targets
@@ -151,8 +180,8 @@ def _pairs(settings: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def ranks(uniform: np.ndarray, n: int, entries: int) -> np.ndarray:
     """Ranks 0 .. n-1 in proportion to (rank + shift)^-TAIL, from numbers in [0, 1), without a search.
 
-    The shift keeps the highest expected degree at the square root of `entries`: beyond it a Chung-Lu graph would
-    want more than one edge between two busy nodes.
+    The shift limits the largest expected degree to the square root of `entries`: above it a Chung-Lu graph would
+    need more than one edge between two such nodes.
     """
     shift = n * (entries / n * (1 - TAIL) / np.sqrt(entries)) ** (1 / TAIL)
     power = 1 - TAIL
@@ -160,17 +189,16 @@ def ranks(uniform: np.ndarray, n: int, entries: int) -> np.ndarray:
     return np.minimum(((low + uniform * (high - low)) ** (1 / power) - shift).astype(np.int64), n - 1)
 
 
-def _write_features(out: Path, settings: dict[str, Any], labels: np.ndarray, tick: Callable[[], object]) -> str:
-    """Each class's centre has length 1, as has the noise."""
+def _write_features(out: Path, settings: dict[str, Any], labels: np.ndarray, on_bytes: Callable[[int], object]) -> str:
+    """Write the centre of each class plus noise; both have length 1."""
     n, d, seed = settings["nodes"], settings["features"], settings["seed"]
     centres = np.random.default_rng([seed, 3]).standard_normal((settings["classes"], d))
     centres = (centres / np.linalg.norm(centres, axis=1, keepdims=True)).astype(np.float32)
-    step = _feature_rows(d)
-    (out / MANIFEST).unlink(missing_ok=True)
-    with streaming(out / "features.npy", (n, d), np.float32) as stream:
+    step = max(1, CHUNK_BYTES // (4 * d))
+    with npy_writer(out / "features.npy", (n, d), np.float32) as writer:
         for chunk, start in enumerate(range(0, n, step)):
-            own = labels[start : start + step]
-            noise = np.random.default_rng([seed, 4, chunk]).standard_normal((len(own), d), dtype=np.float32)
-            stream.write(noise * np.float32(1 / np.sqrt(d)) + centres[own])
-            tick()
-    return stream.checksum
+            classes = labels[start : start + step]
+            noise = np.random.default_rng([seed, 4, chunk]).standard_normal((len(classes), d), dtype=np.float32)
+            writer.write(noise * np.float32(1 / np.sqrt(d)) + centres[classes])
+            on_bytes(noise.nbytes)
+    return writer.checksum

@@ -1,6 +1,9 @@
-"""What was asked for, turned into folders and plain values that any worker understands."""
+"""The request of a basis: checked arguments, turned into folders and plain values for the workers."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,24 +11,33 @@ from typing import Any
 import numpy as np
 
 from adaptkry.common import checks
+from adaptkry.common.choices import DIRECTIONS
 from adaptkry.common.lookup import pick
 from adaptkry.common.version import VERSION
-from adaptkry.graphs import load as datasets
 from adaptkry.graphs.graph import Graph
-from adaptkry.outofcore import graph_folder as sealing
-from adaptkry.outofcore import row_selection as choosing
-from adaptkry.outofcore.block import Job
-from adaptkry.outofcore.folders import DTYPES, FORMAT, GraphFolder, blocks_of, is_kind, refuse_basis
-from adaptkry.outofcore.memory_plan import Size, make_plan, parse_bytes
-from adaptkry.outofcore.npy_files import Stored, checksum
-from adaptkry.outofcore.transpose import turned
+from adaptkry.graphs.load import load
+from adaptkry.outofcore.basis_folder import DISK_DTYPES, split_columns
+from adaptkry.outofcore.block import BlockBounds, PropagationJob
+from adaptkry.outofcore.graph_folder import GraphFolder, from_parquet, write_graph
+from adaptkry.outofcore.manifest import FORMATS, is_kind, refuse_basis
+from adaptkry.outofcore.memory_plan import ProblemSize, parse_bytes, plan_memory
+from adaptkry.outofcore.npy_files import NpyFile, array_checksum, file_checksum
+from adaptkry.outofcore.row_selection import labels_of, select_rows, selection_name, shuffled
+from adaptkry.outofcore.transpose import oriented
 
-DIRECTIONS = ("both", "out", "in")
+logger = logging.getLogger(__name__)
+
+SETTINGS = {  # fields of the manifest that determine the blocks, and their names in messages
+    "version": "the version of adaptkry", "graph": "the graph (its digest)", "name": "the graph's name",
+    "metric": "metric", "classes": "classes", "nodes": "nodes", "features": "features", "rows": "the number of rows",
+    "row_selection": "rows", "taus": "taus", "directions": "directions", "degree": "degree", "dtype": "dtype",
+    "seed": "seed",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of `propagate` that decide what is written, checked."""
+    """The arguments of `propagate` that determine what is written, checked."""
 
     taus: tuple[float, ...]
     degree: int
@@ -41,114 +53,129 @@ class Request:
         object.__setattr__(self, "taus", checks.taus(self.taus))
         object.__setattr__(self, "directions", tuple(self.directions))
         object.__setattr__(self, "memory", parse_bytes(self.memory))
-        for count in ("degree", "seed"):
-            checks.count(getattr(self, count), count)
+        for name in ("degree", "seed"):
+            checks.count(getattr(self, name), name)
         if self.columns is not None and checks.count(self.columns, "columns") == 0:
-            raise ValueError("columns a block must be 1 or more, but 0 came.")
-        pick(DTYPES, self.dtype, "dtype")
+            raise ValueError("columns per block must be at least 1; got 0. Leave it out for the default.")
+        pick(DISK_DTYPES, self.dtype, "dtype")
         for direction in self.directions or ("",):
             pick(dict.fromkeys(DIRECTIONS), direction, "direction")
-        for what in ("taus", "directions"):
-            if len(set(getattr(self, what))) < len(getattr(self, what)):
-                raise ValueError(f"{what} must differ, but {list(getattr(self, what))} came.")
+        for name in ("taus", "directions"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name} must be distinct; got {list(values)}. Remove repetitions.")
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What is to be written: the job for workers, the manifest, and the stored rows in their order."""
+class PreparedBasis:
+    """What is to be written: the job for workers, the manifest, and the stored rows and labels in their order."""
 
-    job: Job
+    job: PropagationJob
     manifest: dict[str, Any]
-    rows: np.ndarray
+    arrays: dict[str, np.ndarray]  # file name -> content
     source: GraphFolder
 
+    @property
+    def blocks(self) -> list[BlockBounds]:
+        """The columns of every block."""
+        return [(start, stop) for start, stop in self.manifest["blocks"]]
 
-def work_of(out: Path) -> Path:
-    """The folder beside a basis for what must be made before it: a graph from files, or turned round."""
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Of the arrays, by file name."""
+        return {name: array_checksum(array) for name, array in self.arrays.items()}
+
+
+def work_folder(out: Path) -> Path:
+    """The folder beside a basis for intermediate files: a graph from other files, or its transpose."""
     return out.with_name(out.name + ".work")
 
 
-def prepare(graph, out: Path, asked: Request, say: Callable[[str], object]) -> Prepared:
-    """Open or make the graph folders, choose the rows, plan the blocks."""
-    source = open_graph(graph, work_of(out), say)
-    features, source = with_features(source, asked.features, work_of(out))
+def prepare(graph, out: Path, request: Request) -> PreparedBasis:
+    """Open or write the graph folders, select the rows and plan the blocks; the caller has locked `out`."""
+    work = work_folder(out)
+    source = open_graph(graph, work)
+    features, source = with_features(source, request.features, work)
     if features.dtype != np.float32:
-        say(f"features are {features.dtype}, stored as {asked.dtype}")
-    rows = choosing.shuffled(choosing.choose(source, asked.rows), asked.seed)
-    heard = [_turned(source, direction, work_of(out), say) for direction in asked.directions]
-    plan = make_plan(size_of(heard, features.shape[1], len(rows)), int(asked.memory), asked.columns)
-    graphs = tuple(str(folder.path.resolve()) for folder in heard)
-    place, x = str(out.resolve()), str(features.path.resolve())  # workers may stand in another folder
-    job = Job(place, graphs, x, asked.taus, asked.degree, asked.dtype, len(rows), plan)
+        logger.info("features are %s, stored as %s", features.dtype, request.dtype)
+    rows = shuffled(select_rows(source, request.rows), request.seed)
+    graphs = [oriented(source, direction, work) for direction in request.directions]
+    plan = plan_memory(problem_size(graphs, features.shape[1], len(rows)), int(request.memory), request.columns)
     manifest = {
         "kind": "basis",
-        "format": FORMAT,
+        "format": FORMATS["basis"],
         "version": VERSION,
         "graph": source.fingerprint,
         **{key: source.manifest[key] for key in ("name", "metric", "classes", "nodes")},
         "features": features.shape[1],
         "rows": len(rows),
-        "which": choosing.kind_of(asked.rows),
-        "taus": list(asked.taus),
-        "directions": list(asked.directions),
-        **{key: getattr(asked, key) for key in ("degree", "dtype", "seed")},
-        "blocks": [list(block) for block in blocks_of(features.shape[1], plan.width)],
+        "row_selection": selection_name(request.rows),
+        "taus": list(request.taus),
+        "directions": list(request.directions),
+        **{key: getattr(request, key) for key in ("degree", "dtype", "seed")},
+        "blocks": [list(block) for block in split_columns(features.shape[1], plan.width)],
     }
-    return Prepared(job, manifest, rows, source)
+    arrays = {"rows.npy": rows, "labels.npy": labels_of(source, rows)}
+    key = hashlib.sha256(json.dumps(settings_of(manifest, array_checksum(rows)), sort_keys=True).encode()).hexdigest()
+    paths = tuple(str(folder.path.resolve()) for folder in graphs)  # workers may run in another folder
+    job = PropagationJob(
+        str(out.resolve()), key, paths, str(features.path.resolve()), request.taus, request.degree, request.dtype,
+        len(rows), plan,
+    )  # fmt: skip
+    return PreparedBasis(job, manifest, arrays, source)
 
 
-def open_graph(graph, work: Path, say: Callable[[str], object]) -> GraphFolder:
-    """A graph folder as it is; anything else that `load` knows is written as one first."""
+def settings_of(manifest: Mapping[str, Any], rows_checksum: str | None) -> dict[str, Any]:
+    """The parts of a manifest that must be equal to continue with its blocks, under their names in messages."""
+    settings = {name: manifest.get(field) for field, name in SETTINGS.items()}
+    return {**settings, "the stored rows (their checksum)": rows_checksum}
+
+
+def open_graph(graph, work: Path) -> GraphFolder:
+    """A graph folder as it is; anything else that `load` accepts is written as a graph folder first."""
     if isinstance(graph, GraphFolder):
         return graph
     if isinstance(graph, str | Path) and is_kind(graph, "graph"):
         folder = GraphFolder.open(graph)
-        folder.verify()  # a damaged file would give a basis, and a wrong one
+        folder.verify()  # a damaged file would give a wrong basis
         return folder
     if isinstance(graph, str | Path) and (Path(graph) / "indptr.npy").is_file():
         raise ValueError(
-            f"{graph} has arrays but no manifest. Write it: adaptkry.outofcore.finalise({str(graph)!r}, symmetric=...)."
+            f"{graph} must have a manifest; it has only arrays. Write it: "
+            f"adaptkry.outofcore.finalise({str(graph)!r}, symmetric=...)."
         )
     if isinstance(graph, str | Path):
         refuse_basis(graph)
-    loaded = graph if isinstance(graph, Graph) else datasets.load(graph)
-    say(f"writing {loaded.info.name} as a graph folder: {work / 'graph'}")
-    return sealing.write_graph(loaded, work / "graph")
+    loaded = graph if isinstance(graph, Graph) else load(graph)
+    logger.info("writing %s as a graph folder: %s", loaded.info.name, work / "graph")
+    return write_graph(loaded, work / "graph")
 
 
-def with_features(source: GraphFolder, features: Path | str | None, work: Path) -> tuple[Stored, GraphFolder]:
-    """The features to start from, and the graph as if it had them."""
+def with_features(source: GraphFolder, features: Path | str | None, work: Path) -> tuple[NpyFile, GraphFolder]:
+    """The features to start from, and the graph as if they were its own."""
     if features is None:
         if not source.has("features"):
-            raise ValueError(f"{source.name} has no features. Pass them: --features FILE.npy.")
-        return source.stored("features"), source
+            raise ValueError(f"a basis starts from features; {source.name} has none. Use --features FILE.npy.")
+        return source.array("features"), source
     path = Path(features).expanduser()
     if path.suffix == ".parquet" and path.is_file():
         work.mkdir(parents=True, exist_ok=True)
-        sealing.from_parquet(path, work / "features.npy")
+        from_parquet(path, work / "features.npy")
         path = work / "features.npy"
-    found = Stored.open(path)
+    found = NpyFile.open(path)
     if len(found.shape) != 2 or found.shape[0] != source.nodes or str(found.dtype) not in ("float32", "float64"):
         raise ValueError(
-            f"{features} must be float32 or float64 of shape [{source.nodes}, d], one row a node, but {found.dtype} "
-            f"{list(found.shape)} came."
+            f"{features} must be float32 or float64 of shape [{source.nodes}, d], one row per node; got {found.dtype} "
+            f"{list(found.shape)}. Use the features of this graph."
         )
-    sums = {**source.manifest["xxh128"], "features": checksum(path)}
-    return found, replace(source, manifest={**source.manifest, "xxh128": sums})
+    checksums = {**source.manifest["xxh128"], "features": file_checksum(path)}
+    return found, replace(source, manifest={**source.manifest, "xxh128": checksums})
 
 
-def _turned(source: GraphFolder, direction: str, work: Path, say: Callable[[str], object]) -> GraphFolder:
-    if not (direction == "out" or source.is_symmetric):
-        say(
-            f'{source.name} is directed: for direction "{direction}" its edges are sorted again into {work / direction}'
-        )
-    return turned(source, direction, work)
-
-
-def size_of(heard: Sequence[GraphFolder], features: int, stored: int) -> Size:
-    """The most that any of the directions needs."""
-    largest = max(int(np.diff(folder.stored("indptr").read()).max()) for folder in heard)
-    weighted = any(folder.has("weights") for folder in heard)
-    two = weighted or not all(folder.is_symmetric for folder in heard)
-    entries = max(folder.entries for folder in heard)
-    return Size(heard[0].nodes, entries, largest, features, stored, weighted, two)
+def problem_size(graphs: Sequence[GraphFolder], features: int, rows: int) -> ProblemSize:
+    """The largest of what the directions need."""
+    largest_row = max(int(np.diff(folder.array("indptr").read()).max()) for folder in graphs)
+    is_weighted = any(folder.has("weights") for folder in graphs)
+    has_two_sums = is_weighted or not all(folder.is_symmetric for folder in graphs)
+    entries = max(folder.entries for folder in graphs)
+    return ProblemSize(graphs[0].nodes, entries, largest_row, features, rows, is_weighted, has_two_sums)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry.outofcore.basis_reader import Reader, Rows
+from adaptkry.outofcore.basis_reader import BasisReader, RowRange
 from adaptkry.training.process_group import ALONE, Group
 
 BATCH = 8192  # rows a step
@@ -44,7 +44,7 @@ class Plan:
         """Their number n."""
         return len(self.known)
 
-    def bounds(self, slab: int) -> Rows:
+    def bounds(self, slab: int) -> RowRange:
         """The rows of a slab."""
         return slab * self.rows // self.slabs, (slab + 1) * self.rows // self.slabs
 
@@ -91,7 +91,7 @@ class InMemoryTerms:
         """What they are computed in."""
         return computed(self.terms.dtype)
 
-    def runs(self, bounds: Sequence[Rows], _: torch.device) -> Iterator[Tensor]:
+    def runs(self, bounds: Sequence[RowRange], _: torch.device) -> Iterator[Tensor]:
         """These runs of rows in turn."""
         for start, stop in bounds:
             yield self.terms[:, start:stop]
@@ -100,7 +100,7 @@ class InMemoryTerms:
 class FolderTerms:
     """Terms in a basis folder."""
 
-    def __init__(self, reader: Reader):
+    def __init__(self, reader: BasisReader):
         self.reader = reader
 
     @property
@@ -113,9 +113,9 @@ class FolderTerms:
         """What they are computed in."""
         return computed(self.reader.dtype)
 
-    def runs(self, bounds: Sequence[Rows], device: torch.device) -> Iterator[Tensor]:
+    def runs(self, bounds: Sequence[RowRange], device: torch.device) -> Iterator[Tensor]:
         """These runs of rows in turn, the next one read while the last one is used."""
-        return self.reader.runs(bounds, device)
+        return self.reader.ranges(bounds, device)
 
 
 def computed(stored: torch.dtype) -> torch.dtype:

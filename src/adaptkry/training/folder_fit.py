@@ -17,8 +17,8 @@ from adaptkry.graphs.graph import Info
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
-from adaptkry.outofcore.basis_reader import Reader
-from adaptkry.outofcore.folders import BasisFolder
+from adaptkry.outofcore.basis_folder import BasisFolder
+from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.outofcore.memory_plan import parse_bytes
 from adaptkry.training import fit as fitting
 from adaptkry.training import metrics
@@ -151,7 +151,7 @@ def stream_of(
     group: Group = processes.ALONE, known: Tensor | None = None,
 ) -> Stream:  # fmt: skip
     """The rows of a folder as a recipe wants them; held in memory where they fit, in the same order."""
-    reader = Reader(folder, wanted_terms(folder, made))
+    reader = BasisReader(folder, wanted_terms(folder, made))
     plan = Plan.of(folder.labels >= 0 if known is None else known, reader.row_bytes, batch, group.world)
     fits = reader.row_bytes * folder.count <= parse_bytes(memory)
     return Stream(InMemoryTerms(reader.whole().to(device)) if fits else FolderTerms(reader), plan, group, device)

@@ -5,7 +5,7 @@ from typing import Any
 
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
-from adaptkry.outofcore.folders import BasisFolder
+from adaptkry.outofcore.basis_folder import BasisFolder
 
 # What a basis folder fixes besides taus, directions and degree: it was made so, whatever a method's own settings are.
 MADE: dict[str, Any] = {"normalise": False, "standardise": False, "hop_norm": False, "loops": "keep", "isolated": 1.0}

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from adaptkry.common.files import replacing
 from adaptkry.graphs.graph import Graph
-from adaptkry.outofcore.folders import BasisFolder
+from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.training import folder_fit as from_disk
 from adaptkry.training.run import Run
 
