@@ -26,7 +26,7 @@ def graph_parameters(names: Iterable[str]) -> list:
 
 @cache
 def _load(name: str) -> Graph | str:
-    """The graph, or why it cannot be loaded: a missing graph is looked for only once."""
+    """The graph, or why it cannot be loaded: a missing graph is searched for only once."""
     try:
         return load_benchmark(CARDS[name], download=False)
     except FileNotFoundError as error:

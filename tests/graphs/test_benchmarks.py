@@ -106,10 +106,10 @@ def test_graph_has_fixed_splits_where_its_card_says_so(name):
 def mirrored(name: str, folder: Path) -> Path:
     """A copy of a graph's raw files that may be damaged."""
     card = CARDS[name]
-    place = raw_files.find(card) or pytest.skip(f"{name}: no raw files here")
+    source = raw_files.find(card) or pytest.skip(f"{name}: no raw files here")
     for path in card.files:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(place / path, folder / path)
+        shutil.copyfile(source / path, folder / path)
     return folder
 
 
@@ -208,9 +208,9 @@ def test_incomplete_mirror_names_only_the_missing_files(offline):
 def test_mirror_gives_the_graph_and_pyg_reads_it_once(offline, monkeypatch, capfd):
     arrays = small_npz(offline / "data" / SMALL_FILE)
     graph = load_benchmark(SMALL)
-    wanted = Graph(arrays["edges"].T, arrays["node_features"], arrays["node_labels"])
-    assert graph.indices.equal(wanted.indices)
-    assert graph.x.equal(wanted.x)
+    expected = Graph(arrays["edges"].T, arrays["node_features"], arrays["node_labels"])
+    assert graph.indices.equal(expected.indices)
+    assert graph.x.equal(expected.x)
     assert graph.info.metric == "roc_auc"
     for part, key in (("train", "train_masks"), ("validation", "val_masks"), ("test", "test_masks")):
         assert np.array_equal((graph.info.masks or {})[part].numpy(), arrays[key])
@@ -286,8 +286,8 @@ def test_pickled_splits_of_unknown_digest_may_hold_arrays_only(tmp_path, capsys)
     with (tmp_path / "old.npy").open("wb") as file:  # as NumPy 1 on Python 2 would have written it
         header = {"descr": "|O", "fortran_order": False, "shape": (2,)}
         np.lib.format.write_array_header_1_0(file, header)
-        made = pickle.dumps(np.array([split, split], dtype=object), protocol=2)
-        file.write(made.replace(b"numpy._core", b"numpy.core"))
+        pickled = pickle.dumps(np.array([split, split], dtype=object), protocol=2)
+        file.write(pickled.replace(b"numpy._core", b"numpy.core"))
     for name in ("good.npy", "old.npy"):
         raw_files.check_only_arrays(tmp_path / name)
     for name, text in (
@@ -311,8 +311,8 @@ def test_ogb_is_imported_only_when_it_is_needed(offline, monkeypatch):
             need(card)
     graph = {"node_feat": np.ones((4, 2), np.float32), "edge_index": np.array([[0, 1, 2], [1, 2, 3]])}
     parts = {"train": np.array([0]), "valid": np.array([1, 2]), "test": np.array([3])}
-    made = {0: (graph, np.array([[0], [1], [2], [0]]))}
-    kind = type("Fake", (), {"__getitem__": lambda _, i: made[i], "get_idx_split": lambda _: parts})
+    graphs = {0: (graph, np.array([[0], [1], [2], [0]]))}
+    kind = type("Fake", (), {"__getitem__": lambda _, i: graphs[i], "get_idx_split": lambda _: parts})
     module = ModuleType("ogb.nodeproppred")
     module.NodePropPredDataset = lambda name, root: kind()  # type: ignore[attr-defined]  # noqa: ARG005
     monkeypatch.setitem(sys.modules, "ogb", ModuleType("ogb"))
@@ -338,10 +338,10 @@ def test_cards_are_consistent():
 
 @pytest.mark.data
 def test_packaged_digests_are_those_of_the_mirror():
-    place = raw_files.find(CARDS["cora"])
-    if place is None or not (place / "SHA256SUMS").is_file():
+    folder = raw_files.find(CARDS["cora"])
+    if folder is None or not (folder / "SHA256SUMS").is_file():
         pytest.skip("no SHA256SUMS beside the raw files")
-    lines = (place / "SHA256SUMS").read_text().splitlines()
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
     assert {path.removeprefix("./"): digest for digest, path in map(str.split, lines)} == DIGESTS
 
 
@@ -359,10 +359,10 @@ def test_load_knows_built_in_graphs_and_the_nearest_name():
 def test_normalised_features_are_those_of_pyg():
     random = np.random.default_rng(0)
     for x in (random.random((20, 5)) * 3 - 1, (random.random((20, 5)) < 0.3).astype(float), np.zeros((3, 2))):
-        wanted = NormalizeFeatures()(Data(x=torch.from_numpy(x.copy()))).x
+        expected = NormalizeFeatures()(Data(x=torch.from_numpy(x.copy()))).x
         graph = Graph([[0], [1]], x)
-        torch.testing.assert_close(normalised(graph).x, wanted)
-        torch.testing.assert_close(normalised(Graph([[0], [1]], sp.csr_array(x))).x, wanted)
+        torch.testing.assert_close(normalised(graph).x, expected)
+        torch.testing.assert_close(normalised(Graph([[0], [1]], sp.csr_array(x))).x, expected)
         assert np.array_equal(graph.x.numpy(), x)
     assert load("csbm", nodes=50, normalise=True).x.sum(1).max() <= 1 + 1e-5
     with pytest.raises(ValueError, match="normalise needs features; graph has none"):
@@ -379,11 +379,11 @@ def test_describe_has_a_row_for_every_name(offline):
 
 
 def accuracy(graph: Graph, direction) -> float:
-    """Half of the nodes teach a least-squares classifier of own and neighbours' features, half are scored."""
+    """Accuracy of a least-squares classifier on own and neighbours' features: half of the nodes train, half are scored."""
     x = torch.cat([graph.x, Propagation(graph, 1.0, direction=direction) @ graph.x, torch.ones(graph.nodes, 1)], 1)
-    target, taught = torch.nn.functional.one_hot(graph.y).float(), torch.arange(graph.nodes) % 2 == 0
-    weights = torch.linalg.lstsq(x[taught], target[taught]).solution
-    return float(((x[~taught] @ weights).argmax(1) == graph.y[~taught]).float().mean())
+    target, train = torch.nn.functional.one_hot(graph.y).float(), torch.arange(graph.nodes) % 2 == 0
+    weights = torch.linalg.lstsq(x[train], target[train]).solution
+    return float(((x[~train] @ weights).argmax(1) == graph.y[~train]).float().mean())
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -18,8 +18,8 @@ def dense(graph: Graph) -> np.ndarray:
     """A read off the stored CSR entry by entry, with neither SciPy nor torch.sparse."""
     A = np.zeros((graph.nodes, graph.nodes))
     for i in range(graph.nodes):
-        for place in range(int(graph.indptr[i]), int(graph.indptr[i + 1])):
-            A[i, int(graph.indices[place])] += 1 if graph.weights is None else float(graph.weights[place])
+        for k in range(int(graph.indptr[i]), int(graph.indptr[i + 1])):
+            A[i, int(graph.indices[k])] += 1 if graph.weights is None else float(graph.weights[k])
     return A
 
 
@@ -37,10 +37,10 @@ def brute(pairs, weights, n: int, *, directed: bool, self_loops: bool = True) ->
 def test_csr_equals_the_brute_force_adjacency_matrix(seed, n, m, weighted, directed, self_loops):
     pairs, weights = random_edges(seed, n, m), random_weights(seed, m) if weighted else None
     graph = Graph(pairs, nodes=n, weights=weights, directed=directed, self_loops=self_loops)
-    wanted = brute(pairs, weights, n, directed=directed, self_loops=self_loops)
-    np.testing.assert_allclose(dense(graph), wanted)
+    expected = brute(pairs, weights, n, directed=directed, self_loops=self_loops)
+    np.testing.assert_allclose(dense(graph), expected)
     np.testing.assert_array_equal(graph.adjacency.toarray(), dense(graph))
-    assert graph.entries == np.count_nonzero(wanted)
+    assert graph.entries == np.count_nonzero(expected)
 
 
 @given(graphs())
@@ -108,9 +108,9 @@ def test_building_a_graph_does_not_change_its_input():
 def test_sparse_features_equal_dense_ones(layout, dtype):
     features = np.eye(4, 3).astype(dtype)
     x = Graph(PAIRS, sp.csr_array(features).asformat(layout)).x
-    wanted = Graph(PAIRS, features).x
-    assert x.dtype == wanted.dtype
-    assert x.equal(wanted)
+    expected = Graph(PAIRS, features).x
+    assert x.dtype == expected.dtype
+    assert x.equal(expected)
 
 
 @pytest.mark.parametrize(("given_", "kept"), [("float64", "float64"), ("float16", "float32"), ("int32", "float32")])
@@ -174,13 +174,13 @@ def test_from_pyg_sees_that_edges_go_both_ways():
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
 def test_from_networkx_equals_its_own_matrix(kind, weight):
     theirs = kind()
-    theirs.add_nodes_from("dcbae")  # its own order, and e is isolated
+    theirs.add_nodes_from("dcbae")  # not in alphabetical order, and e is isolated
     for source, target, strength in zip(*PAIRS, WEIGHTS, strict=True):
         theirs.add_edge("abcd"[source], "abcd"[target], strength=strength)
     graph = Graph.from_networkx(theirs, weight=weight)
-    wanted = nx.to_numpy_array(theirs, weight=weight)  # type: ignore[arg-type]
+    expected = nx.to_numpy_array(theirs, weight=weight)  # type: ignore[arg-type]
     assert graph.is_directed == theirs.is_directed()
-    np.testing.assert_array_equal(dense(graph), wanted if weight else wanted > 0)
+    np.testing.assert_array_equal(dense(graph), expected if weight else expected > 0)
 
 
 # --- questions -------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_an_undirected_graph_is_its_own_undirected_view_and_transpose():
 
 
 @pytest.mark.parametrize(
-    ("options", "wanted"),
+    ("options", "expected"),
     [
         ({}, "Graph(nodes=4, entries=7, features=0, classes=0, undirected)"),
         ({"directed": True}, "Graph(nodes=4, entries=5, features=0, classes=0, directed)"),
@@ -236,5 +236,5 @@ def test_an_undirected_graph_is_its_own_undirected_view_and_transpose():
         ),
     ],
 )
-def test_repr_shows_size_and_kind(options, wanted):
-    assert repr(Graph(PAIRS, **options)) == wanted
+def test_repr_shows_size_and_kind(options, expected):
+    assert repr(Graph(PAIRS, **options)) == expected

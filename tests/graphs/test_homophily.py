@@ -58,16 +58,16 @@ def test_all_five_measures_equal_their_definitions(graph):
 )
 @given(seed=st.integers(0, 999), directed=st.booleans())
 def test_measures_equal_those_of_pyg(ours, theirs, seed, directed):
-    made = random_graph(seed, connected=True, directed=directed)  # PyG counts a node without neighbours as 0
-    graph = Graph.from_scipy(made.adjacency, labels=made.y.clamp(min=0), directed=directed)
-    # PyG asks each target for its sources; ours asks each source for its targets.
+    random = random_graph(seed, connected=True, directed=directed)  # PyG counts a node without neighbours as 0
+    graph = Graph.from_scipy(random.adjacency, labels=random.y.clamp(min=0), directed=directed)
+    # PyG looks at the sources of each target; ours at the targets of each source.
     sources, targets = (torch.from_numpy(ends).long() for ends in graph.adjacency.nonzero())
-    wanted = pyg_homophily(torch.stack([targets, sources]), graph.y, method=theirs)
-    assert MEASURES[ours](graph) == pytest.approx(wanted, abs=1e-6)  # theirs is float32
+    expected = pyg_homophily(torch.stack([targets, sources]), graph.y, method=theirs)
+    assert MEASURES[ours](graph) == pytest.approx(expected, abs=1e-6)  # theirs is float32
 
 
 @pytest.mark.parametrize(
-    ("theirs", "labels", "wanted"),
+    ("theirs", "labels", "expected"),
     [
         pytest.param(nx.caveman_graph(2, 4), [0] * 4 + [1] * 4, [1, 1, 1, 1, 1], id="two cliques, one class each"),
         pytest.param(
@@ -78,16 +78,16 @@ def test_measures_equal_those_of_pyg(ours, theirs, seed, directed):
         ),
     ],
 )
-def test_known_graphs_have_their_known_values(theirs, labels, wanted):
+def test_known_graphs_have_their_known_values(theirs, labels, expected):
     graph = Graph.from_networkx(theirs, labels=labels)
-    assert list(homophily(graph).values()) == pytest.approx(wanted, abs=1e-12)
+    assert list(homophily(graph).values()) == pytest.approx(expected, abs=1e-12)
 
 
 def test_unknown_labels_and_weights_do_not_count():
     plain = Graph([[0, 1, 2, 3], [1, 2, 3, 3]], labels=[0, 0, 1, 1])
-    company = Graph([[0, 1, 2, 3, 0, 1, 4], [1, 2, 3, 3, 4, 4, 5]], labels=[0, 0, 1, 1, -1, -1])
+    with_unknown = Graph([[0, 1, 2, 3, 0, 1, 4], [1, 2, 3, 3, 4, 4, 5]], labels=[0, 0, 1, 1, -1, -1])
     weighted = Graph([[0, 1, 2, 3], [1, 2, 3, 3]], labels=[0, 0, 1, 1], weights=[9, 1, 5, 0.5])
-    assert homophily(company) == homophily(weighted) == homophily(plain)
+    assert homophily(with_unknown) == homophily(weighted) == homophily(plain)
 
 
 @pytest.mark.parametrize("name", MEASURES)

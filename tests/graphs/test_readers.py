@@ -52,10 +52,10 @@ def same(one: Graph, other: Graph) -> None:
 
 
 def table(path: Path, content: dict[str, list], **typed) -> Path:
-    """Write columns as CSV, TSV or Parquet; `typed` says what Parquet columns are made of."""
+    """Write columns as CSV, TSV or Parquet; `typed` converts the values of Parquet columns."""
     if path.suffix == ".parquet":
-        made = {name: typed.get(name, lambda values: values)(values) for name, values in content.items()}
-        pyarrow.parquet.write_table(pyarrow.table(made), path)
+        columns = {name: typed.get(name, lambda values: values)(values) for name, values in content.items()}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
         return path
     with path.open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",")
@@ -242,7 +242,7 @@ def bad(change: str, **columns_) -> tuple[dict, dict]:
     ],
 )
 def test_bad_tables_are_refused_with_file_and_place(tmp_path, ending, tables, options, message):
-    paths = [table(tmp_path / f"{name}{ending}", made) for name, made in zip("en", tables, strict=True)]
+    paths = [table(tmp_path / f"{name}{ending}", content) for name, content in zip("en", tables, strict=True)]
     if message is None:  # a column that looks like labels is a feature where "label" is there as well
         assert read(paths, **options).x.shape == (4, 3)
         return
@@ -412,8 +412,8 @@ def test_texts_and_labels_read_missing_values_as_unknown():
 def friends(**options) -> nx.Graph:
     """Three people in a row; node attributes as given, one list per attribute."""
     graph = nx.Graph(name="friends")
-    for place, node in enumerate(("ann", "bob", "cy")):
-        graph.add_node(node, **{name: values[place] for name, values in options.items() if values[place] is not None})
+    for i, node in enumerate(("ann", "bob", "cy")):
+        graph.add_node(node, **{name: values[i] for name, values in options.items() if values[i] is not None})
     graph.add_edges_from([("ann", "bob"), ("bob", "cy")])
     return graph
 

@@ -36,8 +36,8 @@ def test_class_balanced_splits_are_the_published_ones(name):
     for part in ("validation", "test"):
         assert set(y[getattr(split, part).any(0)].tolist()) == set(range(int(y.max()) + 1)) - absent
     named = ", ".join(map(str, sorted(absent)))
-    wanted = [f"{part} lacks class{'es' * (len(absent) > 1)} {named} in every split." for part in PARTS[1:]]
-    assert list(split.warnings) == (wanted if absent else [])
+    expected = [f"{part} lacks class{'es' * (len(absent) > 1)} {named} in every split." for part in PARTS[1:]]
+    assert list(split.warnings) == (expected if absent else [])
 
 
 def test_published_seeds_differ_in_three_places():

@@ -13,10 +13,10 @@ def test_the_same_seed_gives_the_same_graph_and_another_seed_another():
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
-@pytest.mark.parametrize(("phi", "wanted"), [(1.0, lambda _: 1), (-1.0, lambda _: 0), (0.0, lambda c: 1 / c)])
-def test_phi_goes_from_no_agreement_through_chance_to_full_agreement(phi, wanted, classes):
+@pytest.mark.parametrize(("phi", "expected"), [(1.0, lambda _: 1), (-1.0, lambda _: 0), (0.0, lambda c: 1 / c)])
+def test_phi_goes_from_no_agreement_through_chance_to_full_agreement(phi, expected, classes):
     found = edge(csbm(nodes=2000, phi=phi, classes=classes))
-    assert found == pytest.approx(wanted(classes), abs=0.02 if phi == 0 else 0)
+    assert found == pytest.approx(expected(classes), abs=0.02 if phi == 0 else 0)
 
 
 def test_homophily_grows_with_phi():

@@ -54,9 +54,9 @@ def finite(values: Tensor, what: str, row: str = "row") -> Tensor:
     """Refuse NaN and infinity; the error names the first row that has one."""
     good = torch.isfinite(values)
     if not good.all():
-        place = (~good).nonzero()[0].tolist() or [0]
+        first = (~good).nonzero()[0].tolist() or [0]
         raise ValueError(
-            f"{what} must be finite; {row} {place[0]} has {values[~good][0].item()}. Fill or drop missing values first."
+            f"{what} must be finite; {row} {first[0]} has {values[~good][0].item()}. Fill or drop missing values first."
         )
     return values
 
@@ -151,7 +151,7 @@ def edges(values, nodes: int | None) -> tuple[Tensor, int]:
     if found.numel() == 0:
         found = found.reshape(2, 0)
     if found.ndim != 2 or found.shape[0] != 2:
-        # [m, 2] is not guessed: with two edges the two layouts cannot be told apart.
+        # [m, 2] is not guessed: with two edges the two layouts cannot be distinguished.
         hint = "Transpose it: edges.T." if found.ndim == 2 and found.shape[1] == 2 else "Pass pairs of node ids."
         raise ValueError(f"edges must have shape [2, m], sources above targets; got {list(found.shape)}. {hint}")
     if found.numel() and int(found.min()) < 0:
@@ -216,10 +216,10 @@ def signal(x, nodes: int, copies: int | None = None) -> Tensor:
     if x.dtype not in FLOATS:
         raise TypeError(f"the signal must be float32 or float64; got {x.dtype}. Use x.float() or x.double().")
     if copies is None:
-        good, wanted = x.ndim in (1, 2) and x.shape[0] == nodes, f"[{nodes}] or [{nodes}, d]"
+        good, expected = x.ndim in (1, 2) and x.shape[0] == nodes, f"[{nodes}] or [{nodes}, d]"
     else:
         good = x.ndim in (2, 3) and x.shape[-2] == nodes and x.shape[:-2] in ((), (copies,))
-        wanted = f"[{nodes}, d] or [{copies}, {nodes}, d]"
+        expected = f"[{nodes}, d] or [{copies}, {nodes}, d]"
     if not good or x.numel() == 0:
-        raise ValueError(f"the signal must have shape {wanted}, d at least 1; got {list(x.shape)}. Reshape it.")
+        raise ValueError(f"the signal must have shape {expected}, d at least 1; got {list(x.shape)}. Reshape it.")
     return x

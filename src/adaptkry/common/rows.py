@@ -58,7 +58,7 @@ def append(path: Path | str, rows: Iterable[dict]) -> None:
 
 
 def lines(path: Path | str) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, row) of a JSON-lines file; in place of a damaged row comes the error that it raised."""
+    """Yield (line number, row) of a JSON-lines file; for a damaged line the error takes the place of the row."""
     for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
             yield number, json.loads(line)
@@ -84,7 +84,7 @@ def settings_of(row: dict) -> dict[str, Any]:
     >>> settings_of({"config": {"degree": 4, "loops": "keep"}})
     {'degree': 4, 'self_loops': 'keep'}
     """
-    settings = row.get("settings", row.get("config", {}))
+    settings: dict[str, Any] = row.get("settings", row.get("config", {}))
     return {FORMER_SETTINGS.get(name, name): value for name, value in settings.items()}
 
 

@@ -1,7 +1,7 @@
 """Homophily: five measures of whether neighbours have the same class, over edges whose two ends are labelled.
 
 Self-loops count as edges of a node with itself, as they do in PyG; drop them from the graph first
-(`graph.without_self_loops()`) if that is not wanted. Weights are ignored: these are counts of edges.
+(`graph.without_self_loops()`) if they should not count. Weights are ignored: these are counts of edges.
 """
 
 import torch

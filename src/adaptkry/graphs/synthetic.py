@@ -98,16 +98,16 @@ def _checked(name: str, nodes: int, classes: int, features: int, phi: float, deg
     return n, c
 
 
-def _block_edges(labels: np.ndarray, groups: np.ndarray, bias: float, c: int, wanted: int, random) -> np.ndarray:
-    """About `wanted` edges; each leads to the group of its source's label, the likelier the higher `bias` (-1 to 1)."""
+def _block_edges(labels: np.ndarray, groups: np.ndarray, bias: float, c: int, count: int, random) -> np.ndarray:
+    """About `count` edges; each leads to the group of its source's label, the likelier the higher `bias` (-1 to 1)."""
     n = len(labels)
     chance = 1 / c
     like = chance + bias * (1 - chance) if bias > 0 else chance * (1 + bias)
-    source = random.integers(0, n, wanted)
+    source = random.integers(0, n, count)
     order = np.argsort(groups, kind="stable")
     start, size = np.searchsorted(groups[order], np.arange(c)), np.bincount(groups, minlength=c)
-    other = (labels[source] + random.integers(1, c, wanted)) % c
-    side = np.where(random.random(wanted) < like, labels[source], other)
-    target = order[start[side] + (random.random(wanted) * size[side]).astype(np.int64)]
+    other = (labels[source] + random.integers(1, c, count)) % c
+    side = np.where(random.random(count) < like, labels[source], other)
+    target = order[start[side] + (random.random(count) * size[side]).astype(np.int64)]
     kept = source != target
     return np.stack([source[kept], target[kept]])

@@ -69,22 +69,22 @@ def verify(card: Card, folder: Path, *, published: bool = False) -> dict[str, st
     `published`: the files were downloaded. The published digests of the files in `card.rewritten` are not known.
     """
     found = {path: digest(folder / path) for path in card.files}
-    for path, wanted in card.sha256.items():
-        if found[path] != wanted and not (published and path in card.rewritten):
-            raise ValueError(_wrong_digest(card, folder, path, wanted, found[path]))
+    for path, expected in card.sha256.items():
+        if found[path] != expected and not (published and path in card.rewritten):
+            raise ValueError(_wrong_digest(card, folder, path, expected, found[path]))
     for path in card.pickles:
         if path not in card.sha256:
             check_only_arrays(folder / path)
     return found
 
 
-def _wrong_digest(card: Card, folder: Path, path: str, wanted: str, found: str) -> str:
+def _wrong_digest(card: Card, folder: Path, path: str, expected: str, found: str) -> str:
     advice = "Delete it and fetch it again from"
     if path in card.rewritten:
         advice = f"If it is the published file, put it under {download_folder()} instead; otherwise fetch it again from"
     return (
         f"{folder / path} is not the file that {card.name} needs and was not opened: "
-        f"its SHA-256 must be {wanted}; got {found}. {advice} {card.source}."
+        f"its SHA-256 must be {expected}; got {found}. {advice} {card.source}."
     )
 
 

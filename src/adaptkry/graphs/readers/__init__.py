@@ -55,12 +55,13 @@ def read(data, **options) -> Graph:
 
 def _paths(data) -> list[Path]:
     """One path or several as a list."""
-    listed = [data] if isinstance(data, str | Path) else list(data) if isinstance(data, Iterable) else [None]
-    if not listed:
+    given = [data] if isinstance(data, str | Path) or not isinstance(data, Iterable) else list(data)
+    if not given:
         raise ValueError("a graph needs at least one file; got an empty list. Pass the path of its edges.")
-    if not all(isinstance(path, str | os.PathLike) for path in listed):
+    paths = [Path(path).expanduser() for path in given if isinstance(path, str | os.PathLike)]
+    if len(paths) < len(given):
         raise TypeError(
             f"a graph must be a name, a path, a list of paths, a PyG Data or a NetworkX graph; "
             f"got {type(data).__name__}. Use Graph(edges, features, labels) for arrays."
         )
-    return [Path(path).expanduser() for path in listed]
+    return paths

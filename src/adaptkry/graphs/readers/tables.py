@@ -118,7 +118,7 @@ def _csv(path: Path, delimiter: str) -> Columns:
                 f"{path}: every row must have {len(header)} values ({', '.join(header)}); row {number} has "
                 f"{len(row)}. Quote values that contain the separator {delimiter!r}."
             )
-    return {name: np.array([row[place] for row in rows], dtype=object) for place, name in enumerate(header)}
+    return {name: np.array([row[i] for row in rows], dtype=object) for i, name in enumerate(header)}
 
 
 def _parquet(path: Path) -> Columns:
@@ -164,11 +164,11 @@ def _numbers(
     Text and missing values are refused: the message names their `owner`, given the row, and ends with the advice.
     """
     matrix = np.empty((len(columns[names[0]]), len(names)), dtype=np.float32)
-    for place, name in enumerate(names):
+    for i, name in enumerate(names):
         column = columns[name]
         try:
             with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is refused below
-                matrix[:, place] = np.where(column == "", "nan", column) if column.dtype == object else column
+                matrix[:, i] = np.where(column == "", "nan", column) if column.dtype == object else column
         except (TypeError, ValueError):
             row = next(row for row, value in enumerate(column.tolist()) if not _is_number(value))
             raise ValueError(
@@ -176,9 +176,9 @@ def _numbers(
             ) from None
     bad = np.argwhere(~np.isfinite(matrix))
     if len(bad):
-        row, place = bad[0]
+        row, i = bad[0]
         raise ValueError(
-            f"{path}: column {names[place]!r} must hold finite numbers; {owner(row)} has {matrix[row, place]} "
+            f"{path}: column {names[i]!r} must hold finite numbers; {owner(row)} has {matrix[row, i]} "
             f"({len(bad)} such values in the file). Fill missing values in, or delete those rows."
         )
     return matrix
@@ -194,7 +194,7 @@ def _is_number(value) -> bool:
 
 def _positions(path: Path, ids: Sequence[str], known: Sequence[str], column: str) -> np.ndarray:
     """Position of each id among the known ones; unknown ids are refused, and listed."""
-    position = {name: place for place, name in enumerate(known)}
+    position = {name: i for i, name in enumerate(known)}
     found = np.array([position.get(one, -1) for one in ids], dtype=np.int64)
     if (found < 0).any():
         unknown = list(dict.fromkeys(one for one in ids if one not in position))
