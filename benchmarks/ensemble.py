@@ -89,7 +89,7 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
     loop(made, basis, graph.y, first, 1)  # warm up: an epoch of each, not a whole round of minutes
     fitting.fit(graph, replace(made, epochs=1), split, device="cpu")
     with progress(name, len(jobs) * rounds) as tick:
-        spent = timing.interleaved(jobs, rounds, tick=tick, warm=False)
+        spent = timing.interleaved(jobs, rounds, on_job=tick, warm=False)
     return {
         "benchmark": "ensemble", "graph": name, "seed": 0, "split": "class_balanced, ten",
         "config": {"epochs": epochs, "rounds": rounds, "members": len(split)}, "seconds": spent,
