@@ -379,7 +379,7 @@ def test_describe_has_a_row_for_every_name(offline):
 
 
 def accuracy(graph: Graph, direction) -> float:
-    """Accuracy of a least-squares classifier on own and neighbours' features: half of the nodes train, half are scored."""
+    """Accuracy of least squares on own and neighbours' features: half of the nodes train, half are scored."""
     x = torch.cat([graph.x, Propagation(graph, 1.0, direction=direction) @ graph.x, torch.ones(graph.nodes, 1)], 1)
     target, train = torch.nn.functional.one_hot(graph.y).float(), torch.arange(graph.nodes) % 2 == 0
     weights = torch.linalg.lstsq(x[train], target[train]).solution
