@@ -1,4 +1,4 @@
-"""What every operator and every basis promises. Put a new one into a test marked with the contract:
+"""What every operator and every basis guarantees. A new one is tested like this:
 
 @OPERATOR_CONTRACT
 def test_my_operator_keeps_the_contract(clause):
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from adaptkry.spectral.bases import stack
 from adaptkry.spectral.basis_function import Basis
-from adaptkry.spectral.operators import Diagonal
+from adaptkry.spectral.operators import ALL_COLUMNS, Diagonal, Operator
 
 assert_close = torch.testing.assert_close
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -56,12 +56,19 @@ def shape_is_that_of_the_dense_matrix(P) -> None:
     assert P.shape[0] == P.shape[1]
 
 
-def matrix_is_symmetric_when_it_says_so(P) -> None:
+def properties_are_those_of_the_dense_matrix(P) -> None:
     dense = P.to_dense()
-    if getattr(P, "is_symmetric", False):
+    assert P.is_batched == (dense.ndim == 3)
+    assert P.panel >= 1
+    if P.is_symmetric:
+        assert P.T is P
         assert_close(dense, dense.mT, rtol=1e-14, atol=0)
-    if hasattr(P, "T"):
-        assert_close(P.T.to_dense(), dense.mT, rtol=1e-14, atol=0)
+
+
+def transpose_is_that_of_the_dense_matrix(P) -> None:
+    assert_close(P.T.to_dense(), P.to_dense().mT, rtol=1e-14, atol=0)
+    assert_close(P.T.T.to_dense(), P.to_dense(), rtol=1e-14, atol=0)
+    assert (P.T.shape, P.T.is_symmetric, P.T.is_batched) == (P.shape, P.is_symmetric, P.is_batched)
 
 
 def columns_are_independent(P) -> None:
@@ -84,37 +91,44 @@ def same_input_gives_the_same_bits(P) -> None:
 # Bases: clause(basis, P, x, degree), with P symmetric and degree below the grade of every column of x.
 
 
-class Watched:
+class Counting(Operator):
     """An operator that counts its products and prescribes the width of panels."""
 
-    def __init__(self, P, panel: int = 2**31):
-        self.P, self.panel, self.products = P, panel, 0
-        self.shape, self.is_symmetric = P.shape, getattr(P, "is_symmetric", True)
+    def __init__(self, P: Operator, panel: int = ALL_COLUMNS):
+        super().__init__(P.shape, is_symmetric=P.is_symmetric, is_batched=P.is_batched, panel=panel)
+        self.P, self.products = P, 0
+
+    @property
+    def T(self) -> Operator:
+        return Counting(self.P.T, self.panel)
 
     def __matmul__(self, x: Tensor) -> Tensor:
         self.products += 1
         return self.P @ x
 
+    def to_dense(self) -> Tensor:
+        return self.P.to_dense()
+
 
 def through_the_spectrum(basis: Callable[..., Basis], P, x: Tensor, degree: int) -> Tensor:
-    """U p_k(Lambda) U^T x as [n, K+1, d], the mean over the matrices where P holds several.
+    """U p_k(Lambda) U^T x as [n, K+1, d], the mean over the matrices if P is batched.
 
-    The basis itself is run on the spectrum, on U^T x and not on ones: the orthonormal basis hears its signal.
+    The basis is computed on the spectrum, of U^T x and not of ones: the orthonormal basis depends on its signal.
     """
     dense = P.to_dense()
-    made = []
+    results = []
     for matrix in dense.reshape(-1, *dense.shape[-2:]):
         eigenvalues, U = torch.linalg.eigh(matrix)
         terms = basis(Diagonal(eigenvalues), U.T @ x, degree)
-        made.append(torch.stack([U @ term for term in terms], 1))
-    return torch.stack(made).mean(0)
+        results.append(torch.stack([U @ term for term in terms], 1))
+    return torch.stack(results).mean(0)
 
 
 def degree_k_takes_k_products_and_gives_k_plus_1_terms(basis, P, x, degree) -> None:
-    watched = Watched(P)
-    terms = list(basis(watched, x, degree))
+    counting = Counting(P)
+    terms = list(basis(counting, x, degree))
     assert [term.shape for term in terms] == [x.shape] * (degree + 1)
-    assert watched.products == degree
+    assert counting.products == degree
 
 
 def terms_equal_their_response_on_the_spectrum(basis, P, x, degree) -> None:
@@ -124,9 +138,9 @@ def terms_equal_their_response_on_the_spectrum(basis, P, x, degree) -> None:
 def stack_in_panels_equals_the_terms(basis, P, x, degree, tolerance: float = 1e-10) -> None:
     whole = torch.stack(list(basis(P, x, degree)), 1)
     for panel in (1, 2, x.shape[1] + 1):
-        watched = Watched(P, panel)
-        assert_close(stack(basis(watched, x, degree)), whole, rtol=tolerance, atol=tolerance)
-        assert watched.products == degree * -(-x.shape[1] // panel)
+        counting = Counting(P, panel)
+        assert_close(stack(basis(counting, x, degree)), whole, rtol=tolerance, atol=tolerance)
+        assert counting.products == degree * -(-x.shape[1] // panel)
 
 
 def stack_in_panels_has_the_bits_of_the_terms(basis, P, x, degree) -> None:
@@ -140,11 +154,12 @@ def _contract(*clauses: Callable) -> pytest.MarkDecorator:
 OPERATOR_CONTRACT = _contract(
     product_equals_the_dense_matrix,
     shape_is_that_of_the_dense_matrix,
-    matrix_is_symmetric_when_it_says_so,
+    properties_are_those_of_the_dense_matrix,
+    transpose_is_that_of_the_dense_matrix,
     columns_are_independent,
     same_input_gives_the_same_bits,
 )
 _BASIS = (degree_k_takes_k_products_and_gives_k_plus_1_terms, terms_equal_their_response_on_the_spectrum)
 BASIS_CONTRACT = _contract(*_BASIS, stack_in_panels_has_the_bits_of_the_terms)
-# Lanczos sums over nodes, and torch orders such a sum according to the number of columns beside it.
+# Lanczos sums over nodes, and torch orders such a sum by the number of columns.
 LANCZOS_CONTRACT = _contract(*_BASIS, stack_in_panels_equals_the_terms)

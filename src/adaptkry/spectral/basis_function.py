@@ -1,7 +1,29 @@
-"""A basis as a function of an operator and a signal, and the terms it gives."""
+r"""A basis as a record: a function that yields its terms, and the facts about it that other modules rely on.
 
+A basis is written as a generator of the terms :math:`p_0(P)x, \dots, p_K(P)x`. The decorator turns it into a
+`BasisFunction`; calling that gives a `Basis`, an iterator that computes one product at a time:
+
+>>> @basis()
+... def squares(P, x, degree, *, scale=1.0):
+...     yield x
+...     for _ in range(degree):
+...         x = scale * (P @ (P @ x))
+...         yield x
+>>> [float(term) for term in squares(torch.tensor([[2.0]]), torch.ones(1, 1), degree=3)]
+[1.0, 4.0, 16.0, 64.0]
+>>> squares.name, squares.depends_on_signal, squares.response_from
+('squares', False, 'polynomial')
+>>> squares(torch.tensor([[2.0]]), torch.ones(1, 1), degree=3, scal=2.0)
+Traceback (most recent call last):
+...
+ValueError: unknown option of the basis squares 'scal'. Did you mean 'scale'? Known: scale.
+"""
+
+import inspect
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,46 +31,140 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
+from adaptkry.common.lookup import pick
+from adaptkry.spectral.operators import as_operator
 
 Terms = Iterator[Tensor]
 
 
-class Basis(Iterator[Tensor]):
-    """The K + 1 terms of a basis, made one product at a time as you iterate; `stack` makes them all."""
+class LearnedBasis(Protocol):
+    """The trainable weights of a basis, and how they become its options."""
 
-    def __init__(self, terms: Callable[..., Terms], P, x, degree: int):
-        self.terms, self.P, self.x, self.degree = terms, P, x, checks.count(degree, "degree")
+    def initial_weights(self, channels: int, degree: int) -> dict[str, Tensor]:
+        """The weights by name, each [channels, ...]."""
+        ...
+
+    def options(self, weights: dict[str, Tensor]) -> dict[str, Any]:
+        """Options of the basis, from weights under the same names, each [channels, ...] or [members, channels, ...]."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BasisFunction:
+    """A basis: call it with an operator, a signal, a degree and its options.
+
+    Args:
+        terms: generator `terms(P, x, degree, **options)` of the K + 1 terms.
+        name: the key in the table of bases.
+        depends_on_signal: whether the polynomials depend on x, so that terms of x + y are not those of x plus those of y.
+        learned: the trainable weights of the basis, if it has any.
+        expands_in: another basis and a function degree -> matrix [K + 1, K + 1] whose row k holds the coefficients of
+            p_k in that basis. Filters with trained coefficients use it to compute K + 1 terms instead of (K + 1)^2.
+        required_options: options without a default.
+        response_from: where the frequency response comes from: "polynomial" if p_k is a fixed polynomial of degree K at
+            most; "recurrence" if the polynomials are known once `lanczos.recurrence` has seen the signal; None if there is
+            no single response.
+        fill_on_gpu: `fill_on_gpu(basis, out)` computes all terms in one kernel and returns True, or returns False if
+            the kernel does not apply.
+    """
+
+    terms: Callable[..., Terms]
+    name: str
+    depends_on_signal: bool = False
+    learned: LearnedBasis | None = None
+    expands_in: tuple[str, Callable[[int], np.ndarray]] | None = None
+    required_options: tuple[str, ...] = ()
+    response_from: Literal["polynomial", "recurrence"] | None = "polynomial"
+    fill_on_gpu: "Callable[[Basis, Tensor], bool] | None" = None
+    known_options: tuple[str, ...] | None = field(init=False)  # keyword arguments of `terms`; None if it takes any
+
+    def __post_init__(self):
+        # What functools.wraps copies: documentation, doctests and signatures are those of the generator.
+        names = ("__doc__", "__module__", "__name__", "__qualname__")
+        vars(self).update({name: getattr(self.terms, name, None) for name in names}, __wrapped__=self.terms)
+        parameters = inspect.signature(self.terms).parameters.values()
+        takes_any = any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters)
+        known = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
+        vars(self)["known_options"] = None if takes_any else tuple(known)
+
+    def __call__(self, P, x, degree: int, **options) -> "Basis":
+        self.check_options(options)
+        return Basis(self, P, x, degree, options)
+
+    def check_options(self, options: dict[str, Any]) -> None:
+        """Refuse options that are unknown, and the absence of required ones."""
+        for option in options if self.known_options is not None else ():
+            pick(dict.fromkeys(self.known_options), option, f"option of the basis {self.name}")
+        if any(option not in options for option in self.required_options):
+            raise ValueError(
+                f"the basis {self.name} needs the options {' and '.join(self.required_options)}; "
+                f"got {', '.join(options) or 'none'}. Pass them by name."
+            )
+
+    def __reduce__(self):
+        return self.__qualname__  # type: ignore[attr-defined]  # pickled by name, as functions are
+
+    def __deepcopy__(self, _):
+        return self
+
+    def __repr__(self) -> str:
+        return f"BasisFunction({self.name})"
+
+
+def basis(**facts) -> Callable[[Callable[..., Terms]], BasisFunction]:
+    """Decorate a generator of terms; the arguments are those of `BasisFunction`, the name is the function's."""
+    return lambda terms: BasisFunction(terms, **{"name": terms.__name__} | facts)
+
+
+def as_basis(function: Callable) -> BasisFunction:
+    """Return a basis itself, and make one of a plain generator of terms or of a basis with some options fixed.
+
+    >>> from adaptkry.spectral.bases import jacobi
+    >>> as_basis(partial(jacobi, a=2.0)).name
+    'jacobi'
+    """
+    if isinstance(function, BasisFunction):
+        return function
+    if isinstance(function, partial) and isinstance(function.func, BasisFunction):
+        inner, fixed = function.func, function.keywords
+        required = tuple(option for option in inner.required_options if option not in fixed)
+        return replace(inner, terms=partial(inner.terms, **fixed), required_options=required)
+    return BasisFunction(function, getattr(function, "__name__", type(function).__name__))
+
+
+class Basis(Iterator[Tensor]):
+    """The K + 1 terms of a basis of one signal, computed one product at a time; `bases.stack` computes them all."""
+
+    def __init__(self, function: BasisFunction, P, x, degree: int, options: dict[str, Any] | None = None):
+        self.function, self.P, self.x, self.options = function, as_operator(P), x, options or {}
+        self.degree = checks.count(degree, "degree")
         if not sp.issparse(x) and (not isinstance(x, Tensor) or not x.is_floating_point()):
-            came = getattr(x, "dtype", type(x).__name__)
+            given = getattr(x, "dtype", type(x).__name__)
             raise TypeError(
-                f"a basis wants a float tensor or a SciPy matrix, but {came} came. Use torch.as_tensor(x).float()."
+                f"a basis needs a float tensor or a SciPy matrix; got {given}. Use torch.as_tensor(x).float()."
             )
         self._running: Terms | None = None
 
     def __next__(self) -> Tensor:
         if self._running is None:
-            self._running = self.terms(self.P, dense(self.x), self.degree)
+            self._running = self._terms(self.x)
         return next(self._running)
 
     def columns(self, start: int, stop: int) -> Terms:
-        """The same basis of columns start..stop-1 alone, as a fresh iterator."""
-        return self.terms(self.P, dense(self.x[:, start:stop]), self.degree)
+        """The terms of columns start..stop-1 only, as a new iterator."""
+        return self._terms(self.x[:, start:stop])
+
+    def of(self, x) -> "Basis":
+        """The same basis of another signal, as a new iterator."""
+        return Basis(self.function, self.P, x, self.degree, self.options)
+
+    def _terms(self, x) -> Terms:
+        return self.function.terms(self.P, dense(x), self.degree, **self.options)
 
     def __repr__(self) -> str:
-        name = getattr(self.terms, "func", self.terms).__name__
-        return f"Basis({name}, degree={self.degree}, x={list(self.x.shape)}, P={self.P!r})"
+        return f"Basis({self.function.name}, degree={self.degree}, x={list(self.x.shape)}, P={self.P!r})"
 
 
 def dense(x) -> Tensor:
-    """A contiguous tensor; SciPy sparse signals are filled in here, a panel at a time."""
+    """A contiguous tensor of a tensor or a SciPy matrix."""
     return torch.from_numpy(np.ascontiguousarray(x.toarray())) if sp.issparse(x) else x.contiguous()
-
-
-def basis(terms: Callable[..., Terms]) -> Callable[..., Basis]:
-    """Turn a generator `terms(P, x, degree, **options)` into a maker of `Basis`."""
-
-    @wraps(terms)
-    def make(P, x, degree: int, **options) -> Basis:
-        return Basis(partial(terms, **options) if options else terms, P, x, degree)
-
-    return make

@@ -9,7 +9,7 @@ from scipy.fft import dct
 from torch import Tensor
 
 from adaptkry.spectral.bases import chebyshev
-from adaptkry.spectral.operators import Operator
+from adaptkry.spectral.operators import Operator, Rescaled, as_operator
 from adaptkry.spectral.spectrum import extremes
 
 ROUNDING = 2e-6  # of a share of the spectrum, from moments in float32
@@ -53,6 +53,7 @@ def density_of_states(
     """
     if moments < 2 or probes < 2 or bins < 1:
         raise ValueError(f"moments and probes must be 2 or more, bins 1 or more; {moments}, {probes}, {bins} came.")
+    P = as_operator(P)
     low, high = (float(end[0]) for end in extremes(P))
     scale = max(abs(low), abs(high))
     centre, half = (high + low) / 2, max((high - low) / 2, 1e-8 * (scale or 1)) * (1 + 1e-6)
@@ -85,7 +86,7 @@ def _moments(P, centre: float, half: float, count: int, probes: int, seed: int, 
     z = (torch.randint(0, 2, (n, probes), generator=generator) * 2 - 1).to(dtype)
     mu = np.zeros((count + 1, probes))
     older = None
-    for k, newer in enumerate(chebyshev(_Scaled(P, centre, half), z, (count + 1) // 2)):
+    for k, newer in enumerate(chebyshev(Rescaled(P, centre, half), z, (count + 1) // 2)):
         mu[2 * k : 2 * k + 1] = 2 * _dots(newer, newer) - (mu[0] if k else n)
         if older is not None:
             mu[2 * k - 1] = 2 * _dots(newer, older) - (mu[1] if k > 1 else _dots(newer, older))
@@ -97,16 +98,6 @@ def _moments(P, centre: float, half: float, count: int, probes: int, seed: int, 
 
 def _dots(a: Tensor, b: Tensor) -> np.ndarray:
     return (a * b).sum(0, dtype=torch.float64).numpy()
-
-
-class _Scaled:
-    """(P - centre) / half: the spectrum moved into [-1, 1], where Chebyshev polynomials live."""
-
-    def __init__(self, P, centre: float, half: float):
-        self.P, self.centre, self.half = P, centre, half
-
-    def __matmul__(self, x: Tensor) -> Tensor:
-        return (self.P @ x).sub_(x, alpha=self.centre).div_(self.half)
 
 
 def _jackson(count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.spectral.bases import BASES, chebyshev_nodes, stack
-from adaptkry.spectral.basis_function import Basis
+from adaptkry.spectral.basis_function import Basis, as_basis
 from adaptkry.spectral.operators import Diagonal, Shift
 
 
@@ -163,7 +163,8 @@ class Filter(nn.Module):
     ):
         super().__init__()
         self.degree = checks.count(degree, "degree")
-        self.basis = pick(BASES, basis, "basis") if isinstance(basis, str) else basis
+        self.basis = pick(BASES, basis, "basis") if isinstance(basis, str) else as_basis(basis)
+        self.basis.check_options(options)
         self.kind, self.options = kind, options
         if channels is not None and checks.count(channels, "channels") == 0:
             raise ValueError("channels must be 1 or more, or None for one filter for all columns, but 0 came.")
@@ -212,15 +213,15 @@ class Filter(nn.Module):
 
     def extra_repr(self) -> str:
         """What print(filter) shows between the brackets."""
-        name = getattr(self.basis, "__name__", repr(self.basis))
+        name = self.basis.name
         return f"degree={self.degree}, basis={name}, kind={self.kind}, theta={list(self.theta.shape)}"
 
 
 def _needs_fixed_polynomials(basis) -> None:
-    if basis is BASES["orthonormal"]:
+    if basis.response_from != "polynomial":
         raise ValueError(
-            "the orthonormal basis has other polynomials for every signal, so it has no response of its own. "
-            "Use Filter(degree, replay, recurrence=recurrence(P, x, degree))."
+            f"a response needs a basis of fixed polynomials; got {basis.name}, whose polynomials are not. "
+            f"For the orthonormal basis use Filter(degree, replay, recurrence=recurrence(P, x, degree))."
         )
 
 

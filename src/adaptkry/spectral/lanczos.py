@@ -1,4 +1,24 @@
-r"""The Lanczos recurrence: an orthonormal basis of each column's Krylov space, and its coefficients."""
+r"""The Lanczos recurrence: an orthonormal basis of the Krylov space of each column.
+
+For a symmetric P and a signal x, the vectors :math:`q_0 = x / \|x\|, q_1, q_2, \dots` defined by
+
+.. math:: P q_k = \beta_k q_{k+1} + \alpha_k q_k + \beta_{k-1} q_{k-1}, \qquad \alpha_k = q_k^\top P q_k
+
+are orthonormal and span the same space as :math:`x, Px, P^2x, \dots`. The recurrence ends at the grade of x, the dimension
+of that space. The polynomials :math:`q_k = p_k(P) q_0` depend on x; their coefficients (`recurrence`) suffice to evaluate
+them on another operator (`replay`), for instance on eigenvalues to get their frequency response:
+
+>>> from adaptkry.spectral.operators import Diagonal
+>>> P = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+>>> list(orthonormal(P, torch.tensor([[2.0], [0.0]]), degree=3))          # two terms: the grade is 2
+[tensor([[1.], [0.]]), tensor([[0.], [1.]])]
+>>> found = recurrence(P, torch.tensor([[2.0], [0.0]]), degree=1)
+>>> found.norm, found.alpha.flatten(), found.beta.flatten()
+(tensor([[2.]]), tensor([0.]), tensor([1.]))
+>>> response = replay(Diagonal(torch.tensor([-1.0, 1.0])), torch.ones(2, 1), degree=1, recurrence=found)
+>>> list(response)                                                        # p_0 = 1/2, p_1 = lambda/2
+[tensor([[0.5000], [0.5000]]), tensor([[-0.5000], [ 0.5000]])]
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,29 +27,30 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-from adaptkry.spectral.basis_function import Terms, basis, dense
+from adaptkry.spectral.basis_function import Basis, Terms, basis, dense
+from adaptkry.spectral.operators import as_operator
 
 
 @dataclass(frozen=True)
 class Step:
-    """One Lanczos step: the unit vector, and a, b of P q_k = b_k q_{k+1} + a_k q_k + b_{k-1} q_{k-1}."""
+    """One step of the recurrence: the new unit vector and two coefficients."""
 
     term: Tensor  # [n, d]
     alpha: Tensor  # [1, d] of the vector before; 0 at the first step
-    beta: Tensor  # [1, d] the norm the vector had; ||x|| at the first step
+    beta: Tensor  # [1, d] the norm before it was scaled to 1; ||x|| at the first step
 
 
 def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iterator[Step]:
     """Orthonormalise x, Px, P^2 x, ... column by column with the three-term recurrence.
 
-    A column whose grade is reached (the new direction is rounding noise) goes on as exact zeros; when every
-    column has got there the iterator ends. `reorthogonalise` removes twice what rounding brought back of all
-    earlier vectors; the plain recurrence loses orthogonality as soon as an eigenvector converges.
-    P must be symmetric: the recurrence rests on it.
+    A column that has reached its grade (the new direction is rounding noise) continues as exact zeros; the iterator
+    ends when every column has. `reorthogonalise` removes the components along all earlier vectors, twice; the plain
+    recurrence loses orthogonality as soon as an eigenvector converges. P must be symmetric.
     """
-    if not getattr(P, "is_symmetric", True):
-        raise ValueError(f"the orthonormal basis needs a symmetric operator, but {P!r} is not. Use direction='both'.")
-    # What is left is held against the size of P seen so far, at least 1 (that of P_tau): an eigenvector of 0 has none.
+    P = as_operator(P)
+    if not P.is_symmetric:
+        raise ValueError(f"the orthonormal basis needs a symmetric operator; got {P!r}. Use direction='both'.")
+    # The remainder is compared with the size of P seen so far, at least 1 (that of P_tau): P may map x to 0.
     tiny, scale = noise(x.dtype), torch.ones_like(x[..., :1, :])
     size = x.norm(dim=-2, keepdim=True)
     alive, beta = size > 0, size
@@ -57,23 +78,40 @@ def lanczos(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Iter
 
 
 def noise(dtype: torch.dtype) -> float:
-    """What is left at the grade: rounding enlarged by every division on the way, measured up to 1e-10 in float64."""
+    """The largest remainder at the grade: rounding errors grow with every division; up to 1e-10 seen in float64."""
     return torch.finfo(dtype).eps ** 0.75
 
 
 def unit(x: Tensor, size: Tensor, alive: Tensor) -> Tensor:
-    """Columns of x over their size; columns that are not alive become zero."""
+    """Columns of x divided by their size; columns that are not alive become zero."""
     return x * torch.where(alive, 1 / torch.where(alive, size, 1), 0)
 
 
-@basis
+def fill_on_gpu(basis: Basis, out: Tensor) -> bool:
+    """Fill `out` [n, K + 1, d] with the orthonormal basis by the fused kernel; False where it does not apply."""
+    hops = out.transpose(0, 1)
+    fits = out.is_cuda and out.dtype == torch.float32 and hops.is_contiguous() and basis.degree < len(out)
+    if basis.options.get("reorthogonalise"):
+        return False
+    try:
+        from adaptkry.spectral.kernels import triton_lanczos
+    except ImportError:
+        return False
+    if not (fits and basis.P.is_symmetric and not basis.P.is_batched) or basis.x.requires_grad:
+        return False
+    keep_norm = basis.options.get("keep_norm", False)
+    triton_lanczos.orthonormal(basis.P, dense(basis.x), hops, keep_norm, noise(torch.float32))
+    return True
+
+
+@basis(depends_on_signal=True, response_from="recurrence", fill_on_gpu=fill_on_gpu)
 def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False, keep_norm: bool = False) -> Terms:
-    """Orthonormal basis of the Krylov space of each column (OrthKry); stops cleanly at the grade.
+    """Orthonormal basis of the Krylov space of each column (OrthKry); ends at the grade.
 
-    With `keep_norm` every term is as long as x, column by column, so that rare features stay small.
+    With `keep_norm` every term has the norm of x, column by column, so that rare features stay small.
 
-    The grade is seen where what is left is rounding noise. For a grade near n, far above the hops anyone uses, noise
-    can pass for a direction, with or without re-orthogonalisation; `spectrum.grade` counts exactly.
+    The grade is detected when the remainder is rounding noise. For a grade near n, far above the degrees in use, noise
+    can be taken for a direction, with or without re-orthogonalisation; `spectrum.grade` counts exactly.
     """
     length: Tensor | float = 1.0
     for k, step in enumerate(lanczos(P, x, degree, reorthogonalise=reorthogonalise)):
@@ -84,7 +122,7 @@ def orthonormal(P, x: Tensor, degree: int, *, reorthogonalise: bool = False, kee
 
 @dataclass(frozen=True)
 class Recurrence:
-    """The coefficients of an orthonormal basis: with them it can be replayed on any other operator."""
+    """The coefficients of an orthonormal basis, with which `replay` evaluates its polynomials on any operator."""
 
     norm: Tensor  # [1, d] ||x||
     alpha: Tensor  # [K, 1, d]
@@ -92,12 +130,12 @@ class Recurrence:
 
     @property
     def grade(self) -> Tensor:
-        """Number of terms each column has, at most K + 1: [d]."""
+        """Number of terms of each column, at most K + 1: [d]."""
         return ((self.norm > 0).long() + (self.beta > 0).sum(0))[0]
 
 
 def recurrence(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Recurrence:
-    """Run `orthonormal` for its coefficients alone."""
+    """The coefficients of the orthonormal basis of x."""
     steps = list(lanczos(P, dense(x), checks.count(degree, "degree"), reorthogonalise=reorthogonalise))
     blank = torch.zeros_like(steps[0].beta)
     rest = steps[1:] + [Step(blank, blank, blank)] * (degree + 1 - len(steps))
@@ -106,9 +144,9 @@ def recurrence(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> R
     return Recurrence(steps[0].beta, torch.stack(alpha) if rest else empty, torch.stack(beta) if rest else empty)
 
 
-@basis
+@basis(required_options=("recurrence",))
 def replay(P, x: Tensor, degree: int, *, recurrence: Recurrence) -> Terms:
-    """The polynomials of an orthonormal basis applied to another operator or signal."""
+    """The polynomials of an orthonormal basis, applied to another operator or signal."""
     older, newer = torch.zeros_like(x), unit(x, recurrence.norm, recurrence.norm > 0)
     yield newer
     for k in range(degree):

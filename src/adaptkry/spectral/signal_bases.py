@@ -1,53 +1,59 @@
-"""Bases that single methods brought: they hear their signal, or are no polynomials of growing degree.
+"""Bases of single methods: most depend on the input signal, and one is learned.
 
-They stand apart from `bases.BASES` because what holds there (fixed polynomials, or a clean stop at the grade) does not
-hold here. `ALL_BASES` has both.
+`bases.BASES` holds polynomial bases for every purpose; these are what OptBasisGNN, UniFilter, G2CN, ASGC and FavardGNN
+propose. `ALL_BASES` has both. What a model or a report must know about them is in their records:
+
+>>> {name: basis.response_from for name, basis in ALL_BASES.items() if basis.depends_on_signal}
+{'orthonormal': 'recurrence', 'optbasis': None, 'unifilter': None, 'asgc': None}
+>>> ALL_BASES["gaussian"].required_options
+('high', 'low')
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from adaptkry.spectral.bases import BASES, krylov
-from adaptkry.spectral.basis_function import Basis, Terms, basis
-from adaptkry.spectral.lanczos import replay
+from adaptkry.spectral.basis_function import BasisFunction, Terms, basis
+from adaptkry.spectral.lanczos import Recurrence, replay
 
 
-@basis
+@basis(depends_on_signal=True, response_from=None)
 def optbasis(P, x: Tensor, degree: int) -> Terms:
-    """OptBasisGNN's orthonormal basis: as `orthonormal`, but gradients pass and nothing asks for the grade.
+    """OptBasisGNN's orthonormal basis: `orthonormal` with gradients, and without detecting the grade.
 
-    A column that has run out of directions divides rounding noise by 1e-8 at most; on a GPU nothing waits.
+    A column that has run out of directions divides rounding noise by 1e-8 at most. Nothing is read back from a GPU.
     """
-    older, newer = torch.zeros_like(x), unit(x)
+    older, newer = torch.zeros_like(x), _over_norm(x)
     yield newer
     for _ in range(degree):
         product = P @ newer
         product = product - (product * newer).sum(-2, keepdim=True) * newer
         product = product - (product * older).sum(-2, keepdim=True) * older
-        older, newer = newer, unit(product)
+        older, newer = newer, _over_norm(product)
         yield newer
 
 
-def unit(x: Tensor) -> Tensor:
-    """Columns over their norm, or over 1e-8 if that is larger."""
+def _over_norm(x: Tensor) -> Tensor:
+    """Columns divided by their norm, or by 1e-8 if that is larger."""
     return x / x.norm(dim=-2, keepdim=True).clamp(min=1e-8)
 
 
-@basis
+@basis(depends_on_signal=True, response_from=None)
 def unifilter(P, x: Tensor, degree: int, *, homophily: float = 0.5, share: float = 0.5) -> Terms:
-    r"""UniFilter's basis: `share` of P^k x and the rest of unit vectors u_k that stand at equal angles.
+    r"""UniFilter's basis: `share` times P^k x plus 1 - share times unit vectors u_k at equal angles.
 
-    All pairs u_j, u_k enclose the angle :math:`\theta = \frac{\pi}{2}(1 - h)`. With v_k the orthonormal basis and s the
+    All pairs u_j, u_k have the angle :math:`\theta = \frac{\pi}{2}(1 - h)`. With v_k the orthonormal basis and s the
     sum of the k vectors so far, :math:`u_k = a s + c v_k` where
     :math:`a = \cos\theta / (1 + (k-1)\cos\theta)` and :math:`c^2 = 1 - k \cos^2\theta / (1 + (k-1)\cos\theta)`.
     """
     if not 0 <= homophily <= 1:
-        raise ValueError(f"homophily must lie in [0, 1], but {homophily} came.")
+        raise ValueError(f"homophily must lie in [0, 1]; got {homophily}.")
     cosine = math.cos(math.pi / 2 * (1 - homophily))
-    size = x.norm(dim=-2, keepdim=True)  # the unit vectors are brought to the size of x
+    size = x.norm(dim=-2, keepdim=True)  # the unit vectors are scaled to the norm of x
     total, power = torch.zeros_like(x), x
     for k, direction in enumerate(optbasis(P, x, degree)):
         power = P @ power if k else x
@@ -58,14 +64,14 @@ def unifilter(P, x: Tensor, degree: int, *, homophily: float = 0.5, share: float
         yield share * power + (1 - share) * size * vector
 
 
-@basis
+@basis(required_options=("high", "low"), response_from=None)  # the two terms are polynomials of degree 2 steps, not K
 def gaussian(P, x: Tensor, degree: int, *, high: float, low: float, steps: int = 100) -> Terms:
-    r"""G2CN's two signals: :math:`e^{-T_1 (2 - \lambda)^2} x` and :math:`e^{-T_2 \lambda^2} x` by Euler steps.
+    r"""G2CN's two signals :math:`e^{-T_1 (2 - \lambda)^2} x` and :math:`e^{-T_2 \lambda^2} x`, by Euler steps.
 
     :math:`\lambda` is the Laplacian's eigenvalue. The step length is rounded to two decimals, as published.
     """
     if degree != 1:
-        raise ValueError(f"gaussian has two terms, so its degree is 1, but {degree} came.")
+        raise ValueError(f"gaussian has two terms, so its degree must be 1; got {degree}.")
     for sign, time in ((1, high), (-1, low)):  # 2 I - L = I + P and L = I - P
         length, signal = round(math.sqrt(time / steps), 2), x
         for _ in range(steps):
@@ -74,7 +80,7 @@ def gaussian(P, x: Tensor, degree: int, *, high: float, low: float, steps: int =
         yield signal
 
 
-@basis
+@basis(depends_on_signal=True, response_from=None)
 def asgc(
     P,
     x: Tensor,
@@ -83,29 +89,58 @@ def asgc(
     orders: Sequence[int] = (1, 2, 4, 8),
     penalties: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
 ) -> Terms:
-    r"""ASGC's candidates: every column filtered so that it comes back to itself without leaning on hop 0.
+    r"""ASGC's candidates: each column approximated by its own hops, with a penalty on hop 0.
 
     For each order K and penalty R, :math:`\sum_k \beta_k P^k x` with
     :math:`\beta = \arg\min \|\sum_k \beta_k P^k x - x\|^2 + n R \beta_0^2`, column by column and without labels.
     All orders share the products of the largest one.
     """
-    if degree + 1 != len(orders) * len(penalties):
-        raise ValueError(f"asgc has {len(orders) * len(penalties)} candidates, but degree + 1 = {degree + 1}.")
+    candidates = len(orders) * len(penalties)
+    if degree + 1 != candidates:
+        raise ValueError(f"asgc has {candidates} candidates, so its degree must be {candidates - 1}; got {degree}.")
     hops = torch.stack([term.double() for term in krylov(P, x, max(orders))])  # [K + 1, n, d]
     gram = torch.einsum("knd,lnd->dkl", hops, hops)
     for order in orders:
-        own = gram[:, : order + 1, : order + 1]
+        products = gram[:, : order + 1, : order + 1]
         for penalty in penalties:
-            ridge = torch.zeros_like(own[0])
+            ridge = torch.zeros_like(products[0])
             ridge[0, 0] = len(x) * penalty
-            beta = torch.linalg.pinv(own + ridge, rtol=1e-12, hermitian=True) @ own[:, :, :1]  # [d, K + 1, 1]
+            inverse = torch.linalg.pinv(products + ridge, rtol=1e-12, hermitian=True)
+            beta = inverse @ products[:, :, :1]  # [d, K + 1, 1]
             yield torch.einsum("knd,dk->nd", hops[: order + 1], beta[:, :, 0]).to(x.dtype)
 
 
-ALL_BASES: dict[str, Callable[..., Basis]] = BASES | {
+class FavardWeights:
+    """The trainable three-term recurrence of FavardGNN, one per channel: shifts alpha and scales beta, [channels, K + 1].
+
+    Scales below 0.01 are raised to it, so that the polynomials stay finite.
+    """
+
+    def initial_weights(self, channels: int, degree: int) -> dict[str, Tensor]:
+        """Shift 0 and scale 1."""
+        return {"shift": torch.zeros(channels, degree + 1), "scale": torch.ones(channels, degree + 1)}
+
+    def options(self, weights: dict[str, Tensor]) -> dict[str, Any]:
+        """The recurrence of weights [channels, K + 1] or [members, channels, K + 1], all channels as columns."""
+        shift, scale = (weights[name].flatten(0, -2).T[:, None] for name in ("shift", "scale"))  # [K + 1, 1, columns]
+        scale = scale.clamp(min=0.01)
+        return {"recurrence": Recurrence(scale[0], shift, scale[1:])}
+
+
+@basis(learned=FavardWeights(), response_from=None)
+def favard(P, x: Tensor, degree: int, *, recurrence: Recurrence | None = None) -> Terms:
+    """FavardGNN's polynomials: those of a learned recurrence, different for every channel."""
+    if recurrence is None:
+        raise ValueError(
+            "the basis favard needs a recurrence; got none. Use favard(..., **favard.learned.options(weights))."
+        )
+    return replay(P, x, degree, recurrence=recurrence)
+
+
+ALL_BASES: dict[str, BasisFunction] = BASES | {
     "optbasis": optbasis,
     "unifilter": unifilter,
     "gaussian": gaussian,
     "asgc": asgc,
-    "favard": replay,  # its recurrence is learned
+    "favard": favard,
 }

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.spectral.basis_function import Basis, dense
-from adaptkry.spectral.operators import Operator
+from adaptkry.spectral.operators import Operator, as_operator
 from adaptkry.spectral.propagation import Propagation
 
 DENSE_LIMIT = 8000  # nodes; a dense float64 matrix of that size is 0.5 GB and takes about a minute
@@ -22,7 +22,8 @@ def eigenvalues(P: Operator, limit: int = DENSE_LIMIT) -> Tensor:
 
 
 def _dense(P: Operator, limit: int) -> Tensor:
-    n = _symmetric(P).shape[0]
+    P = _symmetric(P)
+    n = P.shape[0]
     if n > limit:
         raise ValueError(
             f"all eigenvalues of {n} nodes need a dense matrix of {8e-9 * n**2:.1f} GB; "
@@ -37,7 +38,8 @@ def extremes(P: Operator, count: int = 1) -> tuple[Tensor, Tensor]:
     Repeated eigenvalues are repeated here. A Krylov space holds but one vector of each eigenspace, so they are
     found one after the other, each with those before it moved out of the way.
     """
-    n = _symmetric(P).shape[0]
+    P = _symmetric(P)
+    n = P.shape[0]
     if checks.count(count, "count") < 1:
         raise ValueError(f"count must be 1 or more, but {count} came.")
     if n <= max(SMALL, 4 * count):
@@ -81,11 +83,12 @@ def lambda_star(P: Propagation) -> float:
     return abs(_eigsh(_moved(_matvec(P), top[:, None], 0.0), n, "LM")[0])
 
 
-def _symmetric(P):
-    if not getattr(P, "is_symmetric", True):
-        raise ValueError(f"a real spectrum needs a symmetric operator, but {P!r} is not. Use direction='both'.")
-    if getattr(P, "is_batched", False):
-        raise ValueError(f"the spectrum belongs to one tau, but {P!r} has several. Make one operator for each.")
+def _symmetric(P: Operator | Tensor) -> Operator:
+    P = as_operator(P)
+    if not P.is_symmetric:
+        raise ValueError(f"a real spectrum needs a symmetric operator; got {P!r}. Use direction='both'.")
+    if P.is_batched:
+        raise ValueError(f"a spectrum needs an operator with one tau; got {P!r}. Build one operator per tau.")
     return P
 
 
@@ -123,7 +126,7 @@ def angles(terms: Iterable[Tensor]) -> Tensor:
     """
     found = []
     if isinstance(terms, Basis):
-        terms = _in_double(terms)
+        terms = terms.of(dense(terms.x).double())  # an arc cosine near 1 loses half its digits
     older = None
     for newer in terms:
         if newer.ndim > 2:
@@ -139,11 +142,6 @@ def angles(terms: Iterable[Tensor]) -> Tensor:
     if not found:
         raise ValueError("angles need at least two terms; use a basis of degree 1 or more.")
     return torch.stack(found)
-
-
-def _in_double(basis: Basis) -> Basis:
-    """The same basis in float64: an arc cosine near 1 loses half its digits."""
-    return Basis(basis.terms, basis.P, dense(basis.x).double(), basis.degree)
 
 
 def grade(P: Operator, x: Tensor, limit: int = DENSE_LIMIT) -> int:

@@ -35,7 +35,7 @@ def panel_width(nodes: int) -> int:
     return min(fitting, WIDE) if fitting else WIDE
 
 
-def together(nodes: int, columns: int, taus: int) -> bool:
+def together(nodes: int, columns: int, taus: int, close: int = CLOSE) -> bool:
     """Whether several taus share one pass over the edges, or take a pass each.
 
     Sharing saves reading the edges again, 4 bytes beside hundreds that are gathered, but makes the table wider.
@@ -43,16 +43,16 @@ def together(nodes: int, columns: int, taus: int) -> bool:
     fit in no cache (longer rows gather better); elsewhere the taus push each other out, up to 1.3x slower.
     """
     table = 4 * nodes * columns * taus
-    return taus == 1 or table <= CLOSE or (4 * nodes * NARROW > CACHE and columns * taus <= WIDE)
+    return taus == 1 or table <= close or (4 * nodes * NARROW > CACHE and columns * taus <= WIDE)
 
 
-def empty(*shape: int, dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
+def empty(*shape: int, dtype: torch.dtype, device: torch.device | str = "cpu", heap: int = HEAP) -> Tensor:
     """An uninitialised tensor. Large ones on the CPU come from NumPy, which asks for huge pages; torch does not.
 
     A basis is a gigabyte that is written once; with 4 KiB pages the page faults cost as much as the products.
     """
     width = torch.finfo(dtype).bits // 8
-    if torch.device(device).type != "cpu" or math.prod(shape) * width < HEAP:
+    if torch.device(device).type != "cpu" or math.prod(shape) * width < heap:
         return torch.empty(*shape, dtype=dtype, device=device)
     return torch.from_numpy(np.empty(shape, dtype={4: np.float32, 8: np.float64}[width]))
 
