@@ -190,12 +190,12 @@ def test_average_is_the_mean_of_the_separate_bases(basis, degree):
         assert_close(stack(average(basis, operators, X, degree)), wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_average_takes_any_mixture_of_operators_and_one_alone():
+def test_average_takes_any_mixture_of_operators_and_a_single_one():
     mixture = [P, Laplacian(GRAPH, 1.3), P.to_dense()]
     wanted = torch.stack([stack(list(chebyshev(operator, X, 4))) for operator in mixture]).mean(0)
     assert_close(stack(average(chebyshev, mixture, X, 4)), wanted)
     assert_same_bits(stack(average(chebyshev, P, X, 4)), stack(chebyshev(P, X, 4)))
-    with pytest.raises(ValueError, match="at least one operator, but an empty list came"):
+    with pytest.raises(ValueError, match="at least one operator; got an empty list"):
         average(krylov, [], X, 4)
 
 
@@ -222,7 +222,7 @@ def test_a_buffer_is_filled_and_given_back(basis):
     ("shape", "dtype"), [((24, 5, 3), torch.float64), ((6, 24, 3), torch.float64), ((24, 6, 3), torch.float32)], ids=str
 )
 def test_a_wrong_buffer_is_refused(shape, dtype):
-    with pytest.raises(ValueError, match=r"out must be torch\.float64 of shape \[24, 6, 3\], but torch\.float"):
+    with pytest.raises(ValueError, match=r"out must be torch\.float64 of shape \[24, 6, 3\]; got torch\.float"):
         stack(krylov(P, X, 5), out=torch.empty(shape, dtype=dtype))
 
 
@@ -244,7 +244,7 @@ def test_a_bad_degree_is_refused_at_once(basis, degree, error, message):
 
 @pytest.mark.parametrize("ab", [(-1.0, 0.0), (0.0, -2.0), (math.nan, 0.0)])
 def test_jacobi_refuses_exponents_without_a_weight_function(ab):
-    with pytest.raises(ValueError, match=f"need a > -1 and b > -1, but a = {ab[0]}, b = {ab[1]} came"):
+    with pytest.raises(ValueError, match=f"need a > -1 and b > -1; got a = {ab[0]}, b = {ab[1]}"):
         next(jacobi(P, X, 2, a=ab[0], b=ab[1]))
 
 

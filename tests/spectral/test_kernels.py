@@ -41,7 +41,7 @@ def test_gather_sum_takes_narrow_and_wide_indices(index, dtype):
 @both_dtypes
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_one_thread_and_two_give_the_same_bits(weighted, dtype):
-    graph = random_graph(2, n=4000, m=40_000, weighted=weighted)  # large enough for torch to share out the rows
+    graph = random_graph(2, n=4000, m=40_000, weighted=weighted)  # large enough for torch to use both threads
     table, P = random_signal(4000, 64, dtype=dtype), Propagation(graph, [0.4, 1.3])
     before, found = torch.get_num_threads(), []
     try:
@@ -64,7 +64,7 @@ def test_a_panel_stays_in_cache_or_is_wide(n):
 
 
 @given(nodes, columns, taus)
-def test_what_is_narrower_is_taken_together_too(n, d, r):
+def test_narrower_signals_and_fewer_taus_share_a_pass_too(n, d, r):
     assert kernels.together(n, d, 1)
     if kernels.together(n, d, r):
         assert all(kernels.together(n, w, s) for w, s in ((max(d - 1, 1), r), (d, max(r - 1, 1))))
@@ -81,19 +81,18 @@ def test_taus_share_a_pass_where_it_was_measured_faster(n, d, r, shared):
 @both_dtypes
 @pytest.mark.parametrize("heap", [0, 2**40], ids=["from numpy", "from torch"])
 @pytest.mark.parametrize("shape", [(3,), (2, 5, 4)], ids=str)
-def test_empty_is_a_plain_tensor_wherever_it_comes_from(monkeypatch, shape, heap, dtype):
-    monkeypatch.setattr(kernels, "HEAP", heap)
-    made = kernels.empty(*shape, dtype=dtype)
-    assert (made.shape, made.dtype, made.device.type) == (shape, dtype, "cpu")
-    assert made.is_contiguous()
-    assert_same_bits(made.fill_(2).sum(), torch.tensor(2.0 * math.prod(shape), dtype=dtype))
+def test_empty_is_a_plain_tensor_from_either_allocator(shape, heap, dtype):
+    found = kernels.empty(*shape, dtype=dtype, heap=heap)
+    assert (found.shape, found.dtype, found.device.type) == (shape, dtype, "cpu")
+    assert found.is_contiguous()
+    assert_same_bits(found.fill_(2).sum(), torch.tensor(2.0 * math.prod(shape), dtype=dtype))
     assert kernels.empty(*shape, dtype=dtype, device="meta").device.type == "meta"
 
 
-def test_csr_makes_no_remark_about_beta():
+def test_csr_does_not_warn_about_beta_state():
     graph = random_graph(3)
     before = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)  # otherwise torch remarks once a process, and that once is long gone
+    torch.set_warn_always(True)  # otherwise torch warns once per process only
     try:
         matrix = kernels.csr(graph.indptr, graph.indices, torch.ones(graph.entries), (20, 20))
     finally:

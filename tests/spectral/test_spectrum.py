@@ -300,7 +300,7 @@ NAMES = ["eigenvalues", "extremes", "lambda_star", "density_of_states", "grade"]
     ("P", "message"),
     [
         (Propagation(DIRECTED, 0.5, "out"), "symmetric operator.*direction='both'"),
-        (Propagation(DIRECTED, [0.5, 1.0]), "one tau.*one operator for each"),
+        (Propagation(DIRECTED, [0.5, 1.0]), "one tau.*one operator per tau"),
     ],
     ids=["directed", "several taus"],
 )

@@ -9,8 +9,8 @@ bernstein      :math:`2^{-K} \binom{K}{k} (1 + \lambda)^{K-k} (1 - \lambda)^k`
 orthonormal    the Lanczos polynomials of each column (`lanczos.py`)
 =============  ====================================================================================================
 
-A basis takes any operator: a graph's propagation matrix, a dense matrix, a `Diagonal` of eigenvalues (the terms are then
-the frequency responses of the basis) or a `Shift` (the terms are then its monomial coefficients).
+A basis takes any operator: a graph's propagation matrix, a dense matrix, a `Diagonal` of eigenvalues (the terms are
+then the frequency responses of the basis) or a `Shift` (the terms are then its monomial coefficients).
 
 >>> P = torch.tensor([[0.0, 1.0], [1.0, 0.0]])                    # swaps the two nodes
 >>> x = torch.tensor([[3.0], [5.0]])
@@ -84,8 +84,8 @@ def legendre(P, x: Tensor, degree: int) -> Terms:
 def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0, published: bool = False) -> Terms:
     """Jacobi polynomials P_k^{(a, b)} with a and b above -1 (Szego, equation 4.5.1).
 
-    `published` changes the sign of the middle coefficient from degree 2 on, as in JacobiConv's program. The result is no
-    Jacobi polynomial unless |a| = |b|, but the published settings (which include a = -1) were tuned for it.
+    `published` changes the sign of the middle coefficient from degree 2 on, as in JacobiConv's program. The result is
+    no Jacobi polynomial unless |a| = |b|, but the published settings (which include a = -1) were tuned for it.
     """
     if not (a > -1 and b > -1) and not published:
         raise ValueError(f"Jacobi polynomials need a > -1 and b > -1; got a = {a}, b = {b}.")
@@ -154,7 +154,7 @@ def average(basis: Callable[..., Basis], operators, x, degree: int, **options) -
 
 
 def running_mean(parts: Tensor) -> Tensor:
-    """The mean over the first axis, one slice after the other: torch's mean over a short axis makes a basis 1.2x slower."""
+    """The mean over the first axis, slice by slice: torch's mean over a short axis makes a basis 1.2x slower."""
     mean = parts[0]
     for i, part in enumerate(parts[1:], 2):
         in_place = i > 2 and not mean.requires_grad

@@ -56,14 +56,14 @@ class BasisFunction:
     Args:
         terms: generator `terms(P, x, degree, **options)` of the K + 1 terms.
         name: the key in the table of bases.
-        depends_on_signal: whether the polynomials depend on x, so that terms of x + y are not those of x plus those of y.
+        depends_on_signal: whether the polynomials depend on x, so that the basis is not linear in x.
         learned: the trainable weights of the basis, if it has any.
         expands_in: another basis and a function degree -> matrix [K + 1, K + 1] whose row k holds the coefficients of
             p_k in that basis. Filters with trained coefficients use it to compute K + 1 terms instead of (K + 1)^2.
         required_options: options without a default.
         response_from: where the frequency response comes from: "polynomial" if p_k is a fixed polynomial of degree K at
-            most; "recurrence" if the polynomials are known once `lanczos.recurrence` has seen the signal; None if there is
-            no single response.
+            most; "recurrence" if the polynomials depend on the signal and are those of `lanczos.recurrence`; None if
+            there is no single response.
         fill_on_gpu: `fill_on_gpu(basis, out)` computes all terms in one kernel and returns True, or returns False if
             the kernel does not apply.
     """
@@ -76,7 +76,7 @@ class BasisFunction:
     required_options: tuple[str, ...] = ()
     response_from: Literal["polynomial", "recurrence"] | None = "polynomial"
     fill_on_gpu: "Callable[[Basis, Tensor], bool] | None" = None
-    known_options: tuple[str, ...] | None = field(init=False)  # keyword arguments of `terms`; None if it takes any
+    known_options: tuple[str, ...] | None = field(init=False, default=None)  # of `terms`; None if it takes any
 
     def __post_init__(self):
         # What functools.wraps copies: documentation, doctests and signatures are those of the generator.
@@ -88,13 +88,15 @@ class BasisFunction:
         vars(self)["known_options"] = None if takes_any else tuple(known)
 
     def __call__(self, P, x, degree: int, **options) -> "Basis":
+        """The basis of one signal."""
         self.check_options(options)
         return Basis(self, P, x, degree, options)
 
     def check_options(self, options: dict[str, Any]) -> None:
         """Refuse options that are unknown, and the absence of required ones."""
-        for option in options if self.known_options is not None else ():
-            pick(dict.fromkeys(self.known_options), option, f"option of the basis {self.name}")
+        if self.known_options is not None:
+            for option in options:
+                pick(dict.fromkeys(self.known_options), option, f"option of the basis {self.name}")
         if any(option not in options for option in self.required_options):
             raise ValueError(
                 f"the basis {self.name} needs the options {' and '.join(self.required_options)}; "
@@ -111,9 +113,9 @@ class BasisFunction:
         return f"BasisFunction({self.name})"
 
 
-def basis(**facts) -> Callable[[Callable[..., Terms]], BasisFunction]:
+def basis(**facts: Any) -> Callable[[Callable[..., Terms]], BasisFunction]:
     """Decorate a generator of terms; the arguments are those of `BasisFunction`, the name is the function's."""
-    return lambda terms: BasisFunction(terms, **{"name": terms.__name__} | facts)
+    return lambda terms: BasisFunction(terms, terms.__name__, **facts)
 
 
 def as_basis(function: Callable) -> BasisFunction:

@@ -4,9 +4,9 @@ For a symmetric P and a signal x, the vectors :math:`q_0 = x / \|x\|, q_1, q_2, 
 
 .. math:: P q_k = \beta_k q_{k+1} + \alpha_k q_k + \beta_{k-1} q_{k-1}, \qquad \alpha_k = q_k^\top P q_k
 
-are orthonormal and span the same space as :math:`x, Px, P^2x, \dots`. The recurrence ends at the grade of x, the dimension
-of that space. The polynomials :math:`q_k = p_k(P) q_0` depend on x; their coefficients (`recurrence`) suffice to evaluate
-them on another operator (`replay`), for instance on eigenvalues to get their frequency response:
+are orthonormal and span the same space as :math:`x, Px, P^2x, \dots`. The recurrence ends at the grade of x, the
+dimension of that space. The polynomials :math:`q_k = p_k(P) x` depend on x; their coefficients (`recurrence`) suffice
+to evaluate them on another operator (`replay`), for instance on eigenvalues to get their frequency response:
 
 >>> from adaptkry.spectral.operators import Diagonal
 >>> P = torch.tensor([[0.0, 1.0], [1.0, 0.0]])

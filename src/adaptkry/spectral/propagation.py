@@ -3,11 +3,11 @@ r"""The propagation matrix of a graph, for one tau or several, and its Laplacian
 .. math::
     P_\tau = S\,A_\tau\,T, \qquad A_\tau = \tau A + (1-\tau) I, \qquad S = D_{out}^{-1/2},\; T = D_{in}^{-1/2}
 
-where :math:`D_{out}` and :math:`D_{in}` hold the row and column sums of :math:`A_\tau`. For an undirected graph both are
-:math:`D_\tau`, and :math:`P_\tau = D_\tau^{-1/2} A_\tau D_\tau^{-1/2}` is symmetric.
+where :math:`D_{out}` and :math:`D_{in}` hold the row and column sums of :math:`A_\tau`. For an undirected graph both
+are :math:`D_\tau`, and :math:`P_\tau = D_\tau^{-1/2} A_\tau D_\tau^{-1/2}` is symmetric.
 
-A product takes three steps: scale by T, sum over neighbours (`kernels`), then scale by S and add the diagonal. `scalings`,
-`factors` and `finish` are all but the middle step; `outofcore/` builds its product of the same functions.
+A product takes three steps: scale by T, sum over neighbours (`kernels`), then scale by S and add the diagonal.
+`scalings`, `factors` and `finish` are all but the middle step; `outofcore/` builds its product from the same functions.
 
 >>> path = Graph([[0, 1], [1, 2]])                   # 0 - 1 - 2
 >>> P = Propagation(path, tau=0.5)                   # GCN's renormalised adjacency matrix
@@ -47,12 +47,12 @@ class Propagation(Operator):
 
     Shapes:
         - one tau: [n] -> [n], [n, d] -> [n, d]
-        - r taus: [r, n, d] -> [r, n, d], slice i multiplied by the matrix of tau i; [n, d] is multiplied by each of them
+        - r taus: [r, n, d] -> [r, n, d], slice i multiplied by the matrix of tau i; [n, d] by each of them
 
     Corner cases. A node without edges keeps its signal for every tau (the continuous extension of
-    :math:`(1-\tau)/(1-\tau)`). A node with edges in one direction only has the degree :math:`1-\tau` in the other, where
-    it meets nothing but the diagonal entry; the absolute value is taken and 0 stays 0, which is finite and continuous
-    in tau.
+    :math:`(1-\tau)/(1-\tau)`). A node with edges in one direction only has the degree :math:`1-\tau` in the other,
+    which scales nothing but the diagonal entry; the absolute value is taken and 0 stays 0, which is finite and
+    continuous in tau.
 
     >>> triangle = Graph([[0, 1, 2], [1, 2, 0]])
     >>> Propagation(triangle, tau=1.0) @ torch.tensor([[1.0], [0.0], [0.0]])
@@ -173,7 +173,7 @@ class _Product(torch.autograd.Function):
 
 
 def backend(P: Propagation, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    """The product for the operator's device: panels on the CPU, Triton on a GPU, torch's CSR where Triton is missing."""
+    """The product for the operator's device: panels on the CPU, Triton on a GPU, or torch's CSR without Triton."""
     if P.device.type == "cpu":
         return CpuProduct(P, dtype)
     try:
@@ -195,6 +195,7 @@ class CpuProduct:
         self.weights = None if P.graph.weights is None else P.graph.weights.to(dtype)
 
     def __call__(self, x: Tensor) -> Tensor:
+        """P x for x [r, n, d]."""
         width, columns = self.panel, x.shape[2]
         if columns <= width:
             return self._panel(x)
@@ -223,7 +224,7 @@ class CpuProduct:
 
 
 class TritonProduct:
-    """The Triton kernel of `kernels/triton_product.py`, whose `Tasks` class is passed because importing it needs Triton."""
+    """The kernel of `kernels/triton_product.py`. Its class `Tasks` is an argument: importing it needs Triton."""
 
     def __init__(self, P: Propagation, dtype: torch.dtype, tasks: Callable):
         parts = factors(P.left, P.right, P.diagonal, P.taus, dtype)
@@ -232,6 +233,7 @@ class TritonProduct:
         self.tasks = tasks(P.graph.indptr, P.graph.indices, weights, P.device)
 
     def __call__(self, x: Tensor) -> Tensor:
+        """P x for x [r, n, d]."""
         return self.tasks.product(x.contiguous(), *self.factors)
 
 
@@ -242,6 +244,7 @@ class CsrProduct:
         self.matrices = [P.to_csr(i, dtype) for i in range(len(P.taus))]
 
     def __call__(self, x: Tensor) -> Tensor:
+        """P x for x [r, n, d]."""
         return torch.stack([matrix @ part for matrix, part in zip(self.matrices, x, strict=True)])
 
 
@@ -288,8 +291,8 @@ def inverse_root(degrees: Tensor, taus: Tensor, first: int = 0) -> Tensor:
         which, node = bad.nonzero()[0].tolist()
         lightest = float(degrees[degrees > 0].min())
         raise ValueError(
-            f"tau d + 1 - tau must be positive for every degree d; got tau = {float(taus[which])} and node "
-            f"{first + node} with weighted degree {float(degrees[node]):.6g}. "
+            f"tau must be small enough for every degree d; got tau = {float(taus[which])} and node {first + node} "
+            f"with weighted degree d = {float(degrees[node]):.6g}, where tau d + 1 - tau is not positive. "
             f"Use tau below {1 / (1 - lightest):.6g}, or scale the weights so that degrees are at least 1."
         )
     return torch.where(sums == 0, 0.0, sums.abs().rsqrt())

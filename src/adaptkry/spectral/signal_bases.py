@@ -111,7 +111,7 @@ def asgc(
 
 
 class FavardWeights:
-    """The trainable three-term recurrence of FavardGNN, one per channel: shifts alpha and scales beta, [channels, K + 1].
+    """The trainable recurrence of FavardGNN, one per channel: shifts alpha and scales beta, each [channels, K + 1].
 
     Scales below 0.01 are raised to it, so that the polynomials stay finite.
     """
