@@ -68,10 +68,10 @@ def test_folders_for_large_graphs_are_refused_with_the_command_to_use(run, tmp_p
     assert "needs a graph that fits in memory; got the graph folder big" in said
     assert "adaptkry propagate big" in said
     run("propagate", "big", "--taus", "1", "--degree", "1", "--out", "big-basis")
-    assert "is a basis folder" in run("compare", "big-basis", "--methods", "mlp", code=2)
+    assert "got the basis folder big-basis" in run("compare", "big-basis", "--methods", "mlp", code=2)
     block = next((tmp_path / "big-basis").glob("block*.npy"))
     block.write_bytes(block.read_bytes()[:-4] + b"\x00\x00\x80\x3f")
-    assert f"is damaged: {block.name}. Mend it with:" in run("fit", "big-basis", code=2)
+    assert f"is damaged: {block.name}. Repair it with:" in run("fit", "big-basis", code=2)
 
 
 def test_settings_restarts_batches_and_json_reach_the_training_and_a_page_can_hold_several_runs(ring, run):

@@ -42,6 +42,14 @@ def test_steps_are_counted_on_stderr_unless_quiet(capsys, quiet):
     assert printed.out == ""
 
 
+def test_bytes_are_shown_with_their_rate_and_the_time_left(capsys, monkeypatch):
+    now = iter([0.0, 0.0, 10.0, 10.0, 10.0])
+    monkeypatch.setattr(bars.time, "monotonic", lambda: next(now))
+    with bars.byte_progress(every=0) as on_progress:
+        on_progress(2**30, 2**32)
+    assert capsys.readouterr().err == "1.00 GiB of 4.00 GiB, 107 MB/s, 0:00:30 left\n"
+
+
 def test_a_terminal_gets_a_bar_on_stderr(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
