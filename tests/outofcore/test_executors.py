@@ -13,12 +13,9 @@ import pytest
 from adaptkry.outofcore import executors
 from adaptkry.outofcore.propagate import propagate
 from adaptkry.outofcore.random_graph import generate
+from basis_on_disk import content
 
 OPTIONS: dict[str, Any] = {"taus": [0.5, 1.0], "degree": 3, "columns": 2}
-
-
-def content(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 @pytest.fixture(scope="module")

@@ -7,18 +7,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from adaptkry.common.files import exclusive_lock
+from adaptkry.common.journal import Journal
 from adaptkry.graphs.graph import Graph
-from adaptkry.outofcore import write_graph
+from adaptkry.outofcore import GraphFolder, write_graph
 from adaptkry.outofcore.external_sort import buckets, even_starts
-from adaptkry.outofcore.random_graph import generate
+from adaptkry.outofcore.random_graph import PARTS, generate
 from adaptkry.outofcore.transpose import oriented
+from basis_on_disk import content
 from strategies import random_graph
 
 SMALL: dict[str, Any] = {"nodes": 5000, "entries": 60_000, "features": 8, "classes": 4}
-
-
-def content(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 def matrix_of(folder) -> sp.csr_array:
@@ -83,6 +82,60 @@ def test_a_graph_that_is_there_is_kept_and_another_one_is_refused(tmp_path):
     assert (made.path / "indices.npy").stat().st_mtime_ns == before
     with pytest.raises(ValueError, match="was started with other settings: seed was 0, now 7"):
         generate(tmp_path / "g", **SMALL, seed=7)
+
+
+@pytest.mark.parametrize("name", ["features.npy", "labels.npy", "indptr.npy", "indices.npy", "notes.txt"])
+def test_files_of_the_user_are_not_overwritten(tmp_path, name):
+    (tmp_path / name).write_bytes(b"mine")
+    with pytest.raises(ValueError, match=f"must be empty or a graph folder; it holds {name}"):
+        generate(tmp_path, **SMALL)
+    assert content(tmp_path) == {name: b"mine"}
+
+
+def test_a_graph_of_the_user_is_not_overwritten(tmp_path):
+    folder = write_graph(random_graph(0), tmp_path / "g")
+    before = content(folder.path)
+    with pytest.raises(ValueError, match=r"holds another graph already \(graph\)"):
+        generate(folder.path, **SMALL)
+    assert content(folder.path) == before
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_interrupted_command_continues_with_the_finished_parts(tmp_path, monkeypatch, part):
+    wanted = generate(tmp_path / "whole", **SMALL)
+    written, add = [], Journal.add
+
+    def stop(journal, name, record):
+        add(journal, name, record)
+        written.append(name)
+        if name == part:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Journal, "add", stop)
+        with pytest.raises(KeyboardInterrupt):
+            generate(tmp_path / "g", **SMALL)
+    with pytest.raises(FileNotFoundError, match="must be a graph folder; it has no manifest"):
+        GraphFolder.open(tmp_path / "g")
+    seen = []
+    generate(tmp_path / "g", **SMALL, on_progress=lambda done, total: seen.append((done, total)))
+    assert written == list(PARTS[: PARTS.index(part) + 1])
+    assert not seen or seen[-1][0] == seen[-1][1]
+    assert content(tmp_path / "g") == content(wanted.path)
+
+
+def test_a_part_whose_file_is_gone_is_written_again(tmp_path):
+    made = generate(tmp_path / "g", **SMALL)
+    before = content(made.path)
+    (made.path / "features.npy").unlink()
+    generate(tmp_path / "g", **SMALL)
+    assert content(made.path) | {"journal.jsonl": b""} == before | {"journal.jsonl": b""}
+
+
+def test_two_commands_do_not_generate_into_one_folder(tmp_path):
+    with exclusive_lock(tmp_path), pytest.raises(ValueError, match="another command is writing to"):
+        generate(tmp_path, **SMALL)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

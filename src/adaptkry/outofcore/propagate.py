@@ -3,8 +3,9 @@
 import errno
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, as_completed
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,12 @@ def propagate(
     request = Request(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
     with Journal(out, command="propagate", file=None) as journal:  # locked before OUT.work is touched
         check_output(out, "basis")
-        prepared = prepare(graph, out, request)
-        checksums = prepared.checksums
-        prepared = open_journal(journal, prepared, checksums["rows.npy"])
-        missing = [block for block in prepared.blocks if block_name(*block) not in journal.done]
-        check_disk_space(out, prepared.job, missing)
+        with removed_if_refused(work_folder(out)):
+            prepared = prepare(graph, out, request)
+            checksums = prepared.checksums
+            prepared = open_journal(journal, prepared, checksums["rows.npy"])
+            missing = [block for block in prepared.blocks if block_name(*block) not in journal.done]
+            check_disk_space(out, prepared.job, missing)
         if journal.is_new:
             write_manifest(out, {**prepared.manifest, "xxh128": checksums})
         for name, array in prepared.arrays.items():
@@ -83,6 +85,21 @@ def propagate(
         checksums |= {f"{block}.npy": record["xxh128"] for block, record in journal.done.items()}
         write_manifest(out, {**prepared.manifest, "xxh128": checksums})
     return BasisFolder.open(out)
+
+
+@contextmanager
+def removed_if_refused(work: Path) -> Iterator[None]:
+    """Remove the intermediate files of a request that is refused, but keep edges that took a long time to sort."""
+    existed = work.exists()
+    try:
+        yield
+    except BaseException:
+        if not existed and work.is_dir():
+            shutil.rmtree(work / "graph", ignore_errors=True)
+            (work / "features.npy").unlink(missing_ok=True)
+            with suppress(OSError):
+                work.rmdir()
+        raise
 
 
 def open_journal(journal: Journal, prepared: PreparedBasis, rows_checksum: str) -> PreparedBasis:
