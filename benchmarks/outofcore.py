@@ -1,11 +1,11 @@
-"""What does a basis cost from disk to disk, against the same products in memory? And how does its time grow?
+"""How long does a basis on disk take, against the same products in memory? And how does the time grow?
 
     python -m benchmarks.outofcore basis  [--nodes 1e7 --entries 1e8 --features 64 --degree 10 --rows labelled|all]
     python -m benchmarks.outofcore slopes [--nodes 2.5e5 --entries 1e7 --features 32 --degree 8]
 
-`basis` makes the graph once (in --work), then runs the command in a process of its own and watches the most memory it
-holds (VmHWM), start of Python and all; then the same products block by block with edges and features in memory and
-nothing written, in a process of its own too. Stored rows must agree to the bit, or no row is written.
+`basis` writes the graph once (in --work), then runs the command in a new process and records its peak memory (VmHWM),
+including the start of Python; then the same products block by block with edges and features in memory and nothing
+written, in another process. Stored rows must be equal to the bit, or no row is written.
 Bytes count every gathered row once: entries * (4 w + 4) + 2 * 4 n w for each hop of w columns.
 """
 
@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from adaptkry.cli.progress import progress
-from adaptkry.common import rows as results
 from adaptkry.common import timing
+from adaptkry.common.rows import append, provenance
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.outofcore import BasisFolder, GraphFolder, propagate
 from adaptkry.outofcore.memory_plan import format_bytes, parse_bytes
@@ -33,20 +33,20 @@ LABELLED = 0.01
 
 
 def watched(words: list[str]) -> tuple[float, int, str]:
-    """Run a program: seconds, the most memory it held, what it printed."""
-    begun, highest = time.perf_counter(), 0
+    """Run a program; return its seconds, its peak memory and what it printed."""
+    start, highest = time.perf_counter(), 0
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
-            highest = max(highest, held(process.pid))
+            highest = max(highest, peak_memory(process.pid))
             time.sleep(0.05)
         printed = process.stdout.read() if process.stdout else ""
     if process.returncode:
         raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}")
-    return time.perf_counter() - begun, highest, printed
+    return time.perf_counter() - start, highest, printed
 
 
-def held(pid: int) -> int:
-    """VmHWM of a process, 0 when it is gone."""
+def peak_memory(pid: int) -> int:
+    """VmHWM of a process, 0 once it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -54,26 +54,26 @@ def held(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def graph_of(asked, n: int, m: int, d: int) -> GraphFolder:
-    """A graph of n nodes, m entries and d features, made once."""
-    path = Path(asked.work) / f"graph-{n}-{m}-{d}"
+def graph_of(args, n: int, m: int, d: int) -> GraphFolder:
+    """A graph of n nodes, m entries and d features, written once."""
+    path = Path(args.work) / f"graph-{n}-{m}-{d}"
     return generate(path, nodes=n, entries=m, features=d, labelled=LABELLED)
 
 
 def in_memory(graph: str, basis: str) -> None:
-    """The reference: seconds of the same products, and whether the last hop of the last block is the stored one."""
+    """Print the seconds of the same products, and whether the last hop of the last block equals the stored one."""
     folder, made = GraphFolder.open(graph), BasisFolder.open(basis)
     x = torch.from_numpy(folder.array("features").read())
-    P = Propagation(as_graph(folder), made.taus)
-    P._prepare(torch.float32)  # type: ignore[attr-defined]  scalings are made beforehand, for the reference only
-    begun, last = time.perf_counter(), x
+    operators = [Propagation(as_graph(folder), tau) for tau in made.taus]
+    for operator in operators:
+        operator @ x[:, :1]  # scalings are not part of the measured time
+    start_time, last = time.perf_counter(), x
     for start, stop in made.blocks:
-        for which in range(len(made.taus)):
+        for operator in operators:
             last = x[:, start:stop].contiguous()
-            one = P if len(made.taus) == 1 else Propagation(as_graph(folder), made.taus[which])
             for _ in range(made.degree):
-                last = (one @ last[None])[0] if one.is_batched else one @ last
-    seconds = time.perf_counter() - begun
+                last = operator @ last
+    seconds = time.perf_counter() - start_time
     some = min(1000, made.count)
     start, stop = made.blocks[-1]
     agrees = torch.equal(made.slab(0, some)[-1][:, start:stop], last[made.rows[:some]])
@@ -90,23 +90,34 @@ def as_graph(folder: GraphFolder) -> Graph:
     return graph
 
 
-def basis(asked) -> dict:
-    """One row: the command against the reference, in turns, medians."""
-    folder = graph_of(asked, asked.nodes, asked.entries, asked.features)
-    out = Path(asked.work) / f"basis-{asked.rows}"
-    words = ["propagate", str(folder.path), "--taus", asked.taus, "--degree", str(asked.degree), "--rows", asked.rows]
-    words += ["--memory", asked.memory, "--dtype", asked.dtype, "--out", str(out), "--json"]
+def basis(args) -> dict:
+    """One row: the command against the reference, alternating; medians."""
+    folder = graph_of(args, args.nodes, args.entries, args.features)
+    out = Path(args.work) / f"basis-{args.rows}"
+    words = [
+        "propagate",
+        str(folder.path),
+        "--taus",
+        args.taus,
+        "--degree",
+        str(args.degree),
+        "--rows",
+        args.rows,
+    ]
+    words += ["--memory", args.memory, "--dtype", args.dtype, "--out", str(out), "--json"]
     spent: dict[str, list[float]] = {"command": [], "inside": [], "in_memory": []}
-    peak, told = 0, {}
-    for _ in range(asked.rounds):
+    peak, summary = 0, {}
+    for _ in range(args.rounds):
         remove(out)
         seconds, highest, printed = watched([*PYTHON, "adaptkry", *words])
-        told, peak = json.loads(printed), max(peak, highest)
+        summary, peak = json.loads(printed), max(peak, highest)
         _, _, printed = watched([*PYTHON, "benchmarks.outofcore", "reference", str(folder.path), str(out)])
         reference = json.loads(printed)
-        if not reference["agrees"] and asked.dtype == "float32":
-            raise RuntimeError("the basis on disk is not the one in memory; a time would mean nothing")
-        for name, value in (("command", seconds), ("inside", told["seconds"]), ("in_memory", reference["seconds"])):
+        if not reference["agrees"] and args.dtype == "float32":
+            raise RuntimeError(
+                "the basis on disk must equal the one in memory; it does not, so its time means nothing. Report a bug."
+            )
+        for name, value in (("command", seconds), ("inside", summary["seconds"]), ("in_memory", reference["seconds"])):
             spent[name].append(value)
     made, middle = BasisFolder.open(out), {name: float(np.median(values)) for name, values in spent.items()}
     hops = made.degree * len(made.taus)
@@ -115,20 +126,20 @@ def basis(asked) -> dict:
         "benchmark": "outofcore_basis",
         "config": {
             "nodes": folder.nodes, "entries": folder.entries, "features": folder.features, "degree": made.degree,
-            "taus": list(made.taus), "rows": asked.rows, "stored_rows": made.count, "dtype": made.dtype,
-            "memory": parse_bytes(asked.memory), "blocks": len(made.blocks),
+            "taus": list(made.taus), "rows": args.rows, "stored_rows": made.count, "dtype": made.dtype,
+            "memory": parse_bytes(args.memory), "blocks": len(made.blocks),
         },
         "seed": 0,
         "seconds": middle,
         "ratio": middle["command"] / middle["in_memory"],
         "rounds": spent,
         "peak_bytes": peak,
-        "basis_bytes": told["bytes"],
+        "basis_bytes": summary["bytes"],
         "graph_bytes": sum(path.stat().st_size for path in folder.path.iterdir()),
         "gathered_bytes": moved,
-        **results.provenance(),
+        **provenance(),
     }  # fmt: skip
-    if not asked.keep:
+    if not args.keep:
         remove(out)
     return row
 
@@ -141,56 +152,59 @@ def remove(out: Path) -> None:
         out.rmdir()
 
 
-def slopes(asked) -> list[dict]:
-    """Rows of seconds against entries, hops, features, taus and size, each doubled three times, the others as asked.
+def slopes(args) -> list[dict]:
+    """Rows of seconds against entries, hops, features, taus and size, each doubled three times with the others fixed.
 
-    Size is nodes and entries together. Rounds go over all points in turn, so that a slow minute of the machine hits one
-    round of every point; and what counts is the least of all runs of a point, since other people's work only ever adds.
+    Size is nodes and entries together. Rounds go over all points in turn, so that a slow minute of the machine affects
+    one round of every point. The minimum of all runs of a point counts, since other processes only ever add time.
     """
     start = {
-        "entries": asked.entries, "degree": asked.degree, "features": asked.features, "taus": 1, "nodes": asked.nodes
+        "entries": args.entries, "degree": args.degree, "features": args.features, "taus": 1, "nodes": args.nodes
     }  # fmt: skip
     together = {"size": ("nodes", "entries")}
     points = [
         (name, start | {each: 2**i * start[each] for each in together.get(name, (name,))})
-        for name in asked.varied for i in range(4)
+        for name in args.varied for i in range(4)
     ]  # fmt: skip
     spent: list[list[float]] = [[] for _ in points]
-    with progress("runs", len(points) * asked.rounds) as tick:
-        for _ in range(asked.rounds):
+    with progress("runs", len(points) * args.rounds) as advance:
+        for _ in range(args.rounds):
             for times, (_, point) in zip(spent, points, strict=True):
-                times.extend(_twice(asked, point, tick))
+                times.extend(_twice(args, point, advance))
     return [
         {
             "benchmark": "outofcore_slope",
             "varied": name,
             "value": point.get(name, point["entries"]),
-            "config": {**point, "rows": "labelled", "rounds": asked.rounds},
+            "config": {**point, "rows": "labelled", "rounds": args.rounds},
             "seed": 0,
             "seconds": min(times),
             "rounds": times,
-            **results.provenance(),
+            **provenance(),
         }
         for times, (name, point) in zip(spent, points, strict=True)
     ]
 
 
-def _twice(asked, point: dict, tick) -> list[float]:
-    """Two whole calls, without the start of Python: a larger point may have left memory cold for the first one."""
-    folder, out = graph_of(asked, point["nodes"], point["entries"], point["features"]), Path(asked.work) / "slope"
+def _twice(args, point: dict, advance) -> list[float]:
+    """Seconds of two calls, without the start of Python: a larger point may have left caches cold for the first one."""
+    folder, out = (
+        graph_of(args, point["nodes"], point["entries"], point["features"]),
+        Path(args.work) / "slope",
+    )
     taus = np.linspace(0.5, 1.2, point["taus"]).tolist()
-    options = {"taus": taus, "degree": point["degree"], "rows": "labelled", "memory": asked.memory, "columns": 16}
+    options = {"taus": taus, "degree": point["degree"], "rows": "labelled", "memory": args.memory, "columns": 16}
     spent = []
     for _ in range(2):
         remove(out)
         spent.append(timing.seconds(lambda: propagate(folder, out, **options)))
     remove(out)
-    tick()
+    advance()
     return spent
 
 
 def parsed() -> argparse.Namespace:
-    """The arguments."""
+    """Parse the command line."""
     whole = lambda text: int(float(text))  # noqa: E731
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["basis", "slopes", "reference"])
@@ -206,26 +220,26 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     varied = ["entries", "degree", "features", "taus", "size"]
     parser.add_argument("--varied", nargs="+", choices=varied, default=varied, help="for slopes")
-    parser.add_argument("--work", default="runs/outofcore", help="where graphs and bases go")
-    parser.add_argument("--keep", action="store_true", help="leave the basis there")
+    parser.add_argument("--work", default="runs/outofcore", help="folder for graphs and bases")
+    parser.add_argument("--keep", action="store_true", help="keep the basis")
     parser.add_argument("--out", default="results/outofcore.jsonl")
-    asked = parser.parse_args()
-    sizes = {"basis": (10**7, 10**8, 64, 10), "slopes": (250_000, 10**7, 32, 8)}.get(asked.what, (0, 0, 0, 0))
+    args = parser.parse_args()
+    sizes = {"basis": (10**7, 10**8, 64, 10), "slopes": (250_000, 10**7, 32, 8)}.get(args.what, (0, 0, 0, 0))
     for name, size in zip(("nodes", "entries", "features", "degree"), sizes, strict=True):
-        setattr(asked, name, size if getattr(asked, name) is None else getattr(asked, name))
-    return asked
+        setattr(args, name, size if getattr(args, name) is None else getattr(args, name))
+    return args
 
 
 def main() -> None:
     """Measure, print, append the rows."""
-    asked = parsed()
-    if asked.what == "reference":
-        in_memory(*asked.paths)
+    args = parsed()
+    if args.what == "reference":
+        in_memory(*args.paths)
         return
-    rows = [basis(asked)] if asked.what == "basis" else slopes(asked)
-    results.append(asked.out, rows)
+    rows = [basis(args)] if args.what == "basis" else slopes(args)
+    append(args.out, rows)
     for row in rows:
-        if asked.what == "slopes":
+        if args.what == "slopes":
             print(f"{row['varied']:10} {row['value']:>12,} {row['seconds']:8.2f} s")
             continue
         times = row["seconds"]

@@ -1,4 +1,4 @@
-"""Write the tables and the picture of docs/scale.md from the rows in results/outofcore.jsonl: figures are never typed.
+"""Write the tables and the figure of docs/scale.md from the rows in results/outofcore.jsonl: numbers are never typed.
 
 python -m benchmarks.scale_page [--rows results/outofcore.jsonl] [--page docs/scale.md]
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import matplotlib
 
-from adaptkry.common import rows as results
+from adaptkry.common.rows import read
 from adaptkry.outofcore.memory_plan import format_bytes
 from benchmarks.readme import newest
 
@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-matplotlib.rcParams["svg.hashsalt"] = "adaptkry"  # the same picture is the same file
+matplotlib.rcParams["svg.hashsalt"] = "adaptkry"  # makes the file reproducible
 
 NAMES = {
     "entries": "entries m",
@@ -29,8 +29,8 @@ NAMES = {
 
 
 def basis(rows: list[dict]) -> list[str]:
-    """Markdown, one line a size: the command against the same products in memory."""
-    lines = ["| graph | stored | limit | peak memory | basis on disk | command | in memory | ratio | commit |"]
+    """Markdown, one line per size: the command against the same products in memory."""
+    lines = ["| graph | stored | memory limit | peak memory | basis on disk | command | in memory | ratio | commit |"]
     lines += ["|---" * 9 + "|"]
     for row in newest([{**row, "key": str(row["config"] | {"blocks": 0})} for row in rows], "key"):
         c, times = row["config"], row["seconds"]
@@ -44,7 +44,7 @@ def basis(rows: list[dict]) -> list[str]:
 
 
 def training(rows: list[dict]) -> list[str]:
-    """Markdown, one line a size: epochs from disk against epochs in memory, and what either holds."""
+    """Markdown, one line per size: epochs from disk against epochs in memory, with their peak memory."""
     head = ["rows", "basis", "splits", "device", "epoch in memory", "epoch from disk", "rate", "peak, in memory"]
     lines = [f"| {' | '.join([*head, 'peak, from disk', 'peak, bare', 'commit'])} |"]
     lines += ["|---" * 11 + "|"]
@@ -62,23 +62,23 @@ def training(rows: list[dict]) -> list[str]:
 
 
 def slopes(rows: list[dict]) -> list[str]:
-    """Markdown, one line a quantity: the slope on a log-log plot, and how far the times are from a straight line."""
-    head = "| against | from | to | at the start | seconds | slope (log-log) | furthest from a line | commit |"
+    """Markdown, one line per quantity: the slope on a log-log plot, and the deviation from a straight line."""
+    head = "| against | from | to | starting point | seconds | slope (log-log) | max deviation from a line | commit |"
     lines = [head, "|---" * 8 + "|"]
     for name, (x, y, first) in curves(rows).items():
-        ends = f"{x[0]:,.0f} | {x[-1]:,.0f} | {told(first['config'])} | {y[0]:.2f} .. {y[-1]:.2f}"
-        off = f"{slope(x, y):.2f} | {100 * off_line(x, y):.0f} %"
-        lines.append(f"| {NAMES[name]} | {ends} | {off} | {first['commit']} |")
+        ends = f"{x[0]:,.0f} | {x[-1]:,.0f} | {starting_point(first['config'])} | {y[0]:.2f} .. {y[-1]:.2f}"
+        shape = f"{slope(x, y):.2f} | {100 * deviation(x, y):.0f} %"
+        lines.append(f"| {NAMES[name]} | {ends} | {shape} | {first['commit']} |")
     return [*lines, "", "![seconds against entries, hops, features and taus, both axes logarithmic](scale-slopes.svg)"]
 
 
-def told(config: dict) -> str:
-    """Where a curve starts, in the letters of the page."""
+def starting_point(config: dict) -> str:
+    """The smallest size of a curve, in the notation of the page."""
     return f"n = {config['nodes']:,}, m = {config['entries']:,}, d = {config['features']}, K = {config['degree']}"
 
 
 def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, dict]]:
-    """Values and seconds of each varied quantity, of the last commit that has rows of it; and the first of its rows."""
+    """Values and seconds of each varied quantity, from the last commit that has rows of it, and its first row."""
     found = {}
     for name in NAMES:
         here = [row for row in rows if row["varied"] == name]
@@ -91,14 +91,14 @@ def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, dict]]:
 
 
 def slope(x: np.ndarray, y: np.ndarray) -> float:
-    """Of log y against log x."""
+    """The slope of log y against log x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def off_line(x: np.ndarray, y: np.ndarray) -> float:
-    """The largest relative distance from the line a + b x that fits best, relative errors counted alike.
+def deviation(x: np.ndarray, y: np.ndarray) -> float:
+    """The largest relative distance from the line a + b x with the least relative squared error.
 
-    >>> round(off_line(np.array([1.0, 2.0, 4.0]), np.array([3.0, 5.0, 9.0])), 12)
+    >>> round(deviation(np.array([1.0, 2.0, 4.0]), np.array([3.0, 5.0, 9.0])), 12)
     0.0
     """
     a, b = np.linalg.lstsq(np.stack([1 / y, x / y], 1), np.ones(len(x)), rcond=None)[0]
@@ -106,11 +106,11 @@ def off_line(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def draw(rows: list[dict], path: Path) -> None:
-    """All curves on one log-log plot, each against its smallest value."""
+    """Draw all curves on one log-log plot, each relative to its smallest value."""
     figure, axes = plt.subplots(figsize=(6, 4))
     for name, (x, y, _) in curves(rows).items():
         axes.loglog(x / x[0], y, marker="o", label=f"{NAMES[name]}, slope {slope(x, y):.2f}")
-    axes.set(xlabel="times the smallest", ylabel="seconds", xticks=[1, 2, 4, 8], xticklabels=["1", "2", "4", "8"])
+    axes.set(xlabel="relative to the smallest", ylabel="seconds", xticks=[1, 2, 4, 8], xticklabels=["1", "2", "4", "8"])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend()
@@ -119,19 +119,19 @@ def draw(rows: list[dict], path: Path) -> None:
 
 
 def replace(text: str, mark: str, lines: list[str]) -> str:
-    """Put lines between `<!-- rows: MARK -->` and `<!-- rows: end -->`."""
+    """Replace what is between `<!-- rows: MARK -->` and `<!-- rows: end -->`."""
     begin, end = f"<!-- rows: {mark} (written by `python -m benchmarks.scale_page`) -->\n", "<!-- rows: end -->"
     head, rest = text.split(begin)
     return head + begin + "\n".join(lines) + "\n" + end + rest.split(end, 1)[1]
 
 
 def main() -> None:
-    """Write what there are rows for."""
+    """Write the parts for which there are rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default="results/outofcore.jsonl")
     parser.add_argument("--page", default="docs/scale.md")
-    asked = parser.parse_args()
-    rows, page = results.read(asked.rows), Path(asked.page)
+    arguments = parser.parse_args()
+    rows, page = read(arguments.rows), Path(arguments.page)
     text = page.read_text(encoding="utf-8")
     for mark, write in (("outofcore_basis", basis), ("outofcore_slope", slopes), ("disk_training", training)):
         own = [row for row in rows if row["benchmark"] == mark]

@@ -8,7 +8,7 @@ from benchmarks import outofcore, scale_page
 from contracts import assert_same_bits, random_signal
 
 
-def test_a_table_is_written_between_its_marks():
+def test_a_table_is_written_between_its_markers():
     begin = "<!-- rows: one (written by `python -m benchmarks.scale_page`) -->\n"
     page = f"head\n{begin}old\n<!-- rows: end -->\ntail"
     assert scale_page.replace(page, "one", ["new"]) == page.replace("old", "new")
@@ -22,7 +22,7 @@ def test_slopes_are_those_of_the_rows(tmp_path):
     text = "\n".join(scale_page.slopes(rows))
     assert "| entries m | 1 | 8 | n = 9, m = 1, d = 3, K = 1 | 3.00 .. 24.00 | 1.00 | 0 % | c |" in text
     assert "| hops K | 1 | 8 | n = 9, m = 1, d = 3, K = 1 | 3.00 .. 17.00 | 0.84 | 0 % | c |" in text
-    assert scale_page.off_line(np.array([1.0, 2, 4]), np.array([1.0, 2, 8])) > 0.1
+    assert scale_page.deviation(np.array([1.0, 2, 4]), np.array([1.0, 2, 8])) > 0.1
     scale_page.draw(rows, tmp_path / "slopes.svg")
     assert (tmp_path / "slopes.svg").stat().st_size > 1000
 
