@@ -15,7 +15,7 @@ def journal(folder, key="k1", **changes):
 
 
 @pytest.fixture
-def begun(tmp_path):
+def started(tmp_path):
     """A folder with two finished parts."""
     with journal(tmp_path / "out") as made:
         made.add("a", {"score": 0.5})
@@ -36,14 +36,14 @@ def test_a_new_journal_has_nothing_done_and_records_the_request(tmp_path):
         }  # fmt: skip
 
 
-def test_what_is_added_is_done_at_once_and_after_reopening(begun):
-    with journal(begun) as found:
+def test_what_is_added_is_done_at_once_and_after_reopening(started):
+    with journal(started) as found:
         assert not found.is_new
         assert found.done == {"a": {"score": 0.5}, "b": {"score": 0.25}}
         assert found.missing(["c", "b", "a", "d"]) == ["c", "d"]
         found.add("c")
         assert found.missing(["c", "d"]) == ["d"]
-    with journal(begun) as again:
+    with journal(started) as again:
         assert list(again.done) == ["a", "b", "c"]
         assert again.done["c"] == {}
 
@@ -54,35 +54,35 @@ def test_a_part_is_in_the_file_before_add_returns(tmp_path):
         assert json.loads(lines(tmp_path)[1]) == {"name": "a", "record": {"score": 1}}
 
 
-def test_a_part_that_is_added_twice_has_its_last_record(begun):
-    with journal(begun) as found:
+def test_a_part_that_is_added_twice_has_its_last_record(started):
+    with journal(started) as found:
         found.add("a", {"score": 1.0})
-    with journal(begun) as again:
+    with journal(started) as again:
         assert again.done["a"] == {"score": 1.0}
 
 
-def test_a_second_journal_is_refused_at_once_and_writes_nothing(begun):
-    with journal(begun) as first:
-        before = (begun / JOURNAL).read_bytes()
+def test_a_second_journal_is_refused_at_once_and_writes_nothing(started):
+    with journal(started) as first:
+        before = (started / JOURNAL).read_bytes()
         for resume in (True, False):
             with pytest.raises(ValueError, match=r"another command is writing to .*out. Wait for it to finish, or use"):
-                journal(begun, "other", resume=resume).__enter__()
-        assert (begun / JOURNAL).read_bytes() == before
+                journal(started, "other", resume=resume).__enter__()
+        assert (started / JOURNAL).read_bytes() == before
         first.add("c")
-    with journal(begun) as again:  # the lock is free after the first one ends
+    with journal(started) as again:  # the lock is free after the first one ends
         assert "c" in again.done
 
 
-def test_another_process_is_refused(begun):
+def test_another_process_is_refused(started):
     text = (
         "from adaptkry.common.journal import Journal\n"
-        f"try:\n    Journal({str(begun)!r}, 'k1', command='tune', resume=False).__enter__()\n"
+        f"try:\n    Journal({str(started)!r}, 'k1', command='tune', resume=False).__enter__()\n"
         "except ValueError as error:\n    print(error)\n"
     )
-    with journal(begun):
+    with journal(started):
         shown = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
     assert shown.startswith("another command is writing to")
-    assert len(lines(begun)) == 3
+    assert len(lines(started)) == 3
 
 
 def test_the_lock_is_taken_before_anything_is_written(tmp_path, monkeypatch):
@@ -99,27 +99,27 @@ def test_the_lock_is_taken_before_anything_is_written(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_lock_is_released_when_a_journal_is_refused(begun):
+def test_the_lock_is_released_when_a_journal_is_refused(started):
     with pytest.raises(ValueError, match="other settings"):
-        journal(begun, "k2").__enter__()
-    with journal(begun) as found:
+        journal(started, "k2").__enter__()
+    with journal(started) as found:
         assert len(found.done) == 2
 
 
-def test_the_lock_is_released_when_the_block_raises(begun):
-    with pytest.raises(ZeroDivisionError), journal(begun):
+def test_the_lock_is_released_when_the_block_raises(started):
+    with pytest.raises(ZeroDivisionError), journal(started):
         raise ZeroDivisionError
-    with journal(begun) as found:
+    with journal(started) as found:
         assert len(found.done) == 2
 
 
-def test_the_folder_of_another_command_is_refused_even_to_start_anew(begun):
+def test_the_folder_of_another_command_is_refused_even_to_start_over(started):
     for resume in (True, False):
         with pytest.raises(ValueError, match=r"out holds a search, not a comparison. Use another --out.$"):
-            journal(begun, command="compare", resume=resume).__enter__()
+            journal(started, command="compare", resume=resume).__enter__()
     with pytest.raises(ValueError, match="holds a search, not a run"):
-        journal(begun, command="fit", file=None).__enter__()
-    assert len(lines(begun)) == 3
+        journal(started, command="fit", file=None).__enter__()
+    assert len(lines(started)) == 3
 
 
 @pytest.mark.parametrize("marker", FOLDER_MARKERS)
@@ -135,95 +135,95 @@ def test_a_folder_with_the_marker_of_another_command_is_refused(tmp_path, marker
                 made.__enter__()
 
 
-def test_a_command_may_resume_beside_its_own_markers(begun):
-    (begun / "run.json").write_text("{}")  # a search ends with a run
-    with journal(begun) as found:
+def test_a_command_may_resume_beside_its_own_markers(started):
+    (started / "run.json").write_text("{}")  # a search ends with a run
+    with journal(started) as found:
         assert len(found.done) == 2
 
 
-def test_another_key_is_refused_and_what_differs_is_named(begun):
+def test_another_key_is_refused_and_what_differs_is_named(started):
     with pytest.raises(ValueError, match="seed") as caught:
-        journal(begun, "k2", request={**REQUEST, "seed": 7}).__enter__()
+        journal(started, "k2", request={**REQUEST, "seed": 7}).__enter__()
     assert str(caught.value) == (
-        f"{begun} was started with other settings: seed was 0, now 7. Use another --out, or the old settings."
+        f"{started} was started with other settings: seed was 0, now 7. Use another --out, or the old settings."
     )
 
 
-def test_several_differences_are_all_named(begun):
+def test_several_differences_are_all_named(started):
     with pytest.raises(ValueError, match=r"settings: trials was 40, now not set; taus was \[0.5, 1.0\], now \[0.5\];"):
-        journal(begun, "k2", request={"seed": 0, "taus": (0.5,), "new": 1}).__enter__()
+        journal(started, "k2", request={"seed": 0, "taus": (0.5,), "new": 1}).__enter__()
 
 
-def test_another_key_with_the_same_request_names_the_data(begun):
+def test_another_key_with_the_same_request_names_the_data(started):
     with pytest.raises(ValueError, match=r"the data \(its digest\) was k1, now ffffffffffff\.\.\.\."):
-        journal(begun, "f" * 64).__enter__()
+        journal(started, "f" * 64).__enter__()
 
 
-def test_the_key_decides_and_not_the_request(begun):
-    with journal(begun, request={"seed": 1}) as found:
+def test_the_key_decides_and_not_the_request(started):
+    with journal(started, request={"seed": 1}) as found:
         assert len(found.done) == 2
 
 
 @pytest.mark.parametrize("half", [b'{"name": "c", "rec', b'{"name": "c", "record": {}}', b'{"name": "c"}\n', b"\0\0\n"])
-def test_a_half_written_last_line_is_ignored_and_gone_after_the_next_add(begun, half):
-    path = begun / JOURNAL
+def test_a_half_written_last_line_is_ignored_and_gone_after_the_next_add(started, half):
+    path = started / JOURNAL
     whole = path.read_bytes()
     path.write_bytes(whole + half)
-    with journal(begun) as found:
+    with journal(started) as found:
         assert list(found.done) == ["a", "b"]
         assert path.read_bytes() == whole + half
         found.add("d")
     assert path.read_bytes().startswith(whole + b'{"name": "d"')
-    with journal(begun) as again:
+    with journal(started) as again:
         assert list(again.done) == ["a", "b", "d"]
 
 
-def test_a_failed_write_does_not_damage_the_next_one(begun):
-    with journal(begun) as found:
-        with (begun / JOURNAL).open("ab") as file:
+def test_a_failed_write_does_not_damage_the_next_one(started):
+    with journal(started) as found:
+        with (started / JOURNAL).open("ab") as file:
             file.write(b'{"name": "c", "re')  # as a full disk leaves it
         found.add("d")
-    with journal(begun) as again:
+    with journal(started) as again:
         assert list(again.done) == ["a", "b", "d"]
 
 
-def test_a_damaged_line_in_the_middle_is_refused_with_its_number(begun):
-    path = begun / JOURNAL
+def test_a_damaged_line_in_the_middle_is_refused_with_its_number(started):
+    path = started / JOURNAL
     head, first, *rest = path.read_text().splitlines(keepends=True)
     path.write_text("".join([head, first[: len(first) // 2] + "\n", *rest]))
     with pytest.raises(ValueError, match=r"line 2 of .*journal.jsonl is damaged. Delete that line, or use another"):
-        journal(begun).__enter__()
+        journal(started).__enter__()
 
 
 @pytest.mark.parametrize("head", ["", "{", "[]", "7", '{"journal": 1}', '{"trial": 0, "score": 1}', "\udcff"])
-def test_a_damaged_header_is_refused_even_to_start_anew(begun, head):
-    path = begun / JOURNAL
+def test_a_damaged_header_is_refused_even_to_start_over(started, head):
+    path = started / JOURNAL
     rest = path.read_text().splitlines()[1:]
     path.write_bytes("\n".join([head, *rest]).encode(errors="surrogateescape"))
     for resume in (True, False):
         with pytest.raises(ValueError, match="must begin with the header of a journal; its first line is damaged"):
-            journal(begun, resume=resume).__enter__()
+            journal(started, resume=resume).__enter__()
 
 
-def test_the_journal_of_a_later_format_is_refused(begun):
-    path = begun / JOURNAL
+def test_the_journal_of_a_later_format_is_refused(started):
+    path = started / JOURNAL
     path.write_text(path.read_text().replace('"journal": 1', '"journal": 2'))
     with pytest.raises(ValueError, match="from another version"):
-        journal(begun).__enter__()
+        journal(started).__enter__()
 
 
-def test_starting_anew_forgets_what_was_done_also_under_another_key(begun):
-    with journal(begun, "k2", resume=False) as found:
+def test_starting_over_forgets_what_was_done_also_under_another_key(started):
+    with journal(started, "k2", resume=False) as found:
         assert (found.is_new, found.done) == (True, {})
         found.add("z")
-    with journal(begun, "k2") as again:
+    with journal(started, "k2") as again:
         assert list(again.done) == ["z"]
 
 
-def test_finished_parts_are_not_overwritten_where_that_is_not_wanted(begun):
+def test_finished_parts_are_not_overwritten_without_permission(started):
     with pytest.raises(ValueError, match=r"holds a search already \(2 finished\). Add --resume, or use another --out"):
-        journal(begun, resume=False, overwrite=False).__enter__()
-    with journal(begun, overwrite=False) as found:
+        journal(started, resume=False, overwrite=False).__enter__()
+    with journal(started, overwrite=False) as found:
         assert len(found.done) == 2
 
 

@@ -50,12 +50,12 @@ def test_without_dask_the_message_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:{port}", "nonsense://x", "127.0.0.1:0"])
 def test_a_scheduler_that_does_not_answer_is_named(home, monkeypatch, command, address):
     pytest.importorskip("distributed")
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
-        address = address.format(port=silent.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and never answers
+        address = address.format(port=server.getsockname()[1])
         monkeypatch.setattr(executors, "CONNECT_TIMEOUT", 1)
         words = ["propagate", str(home / "g"), "--taus", "1", "--degree", "1", "--out", str(home / "never")]
-        said = command(*words, "--executor", "dask", "--scheduler", address, code=2).err
-    assert f"no Dask scheduler answered at {address} within 1 s" in said
+        printed = command(*words, "--executor", "dask", "--scheduler", address, code=2).err
+    assert f"no Dask scheduler answered at {address} within 1 s" in printed
 
 
 @pytest.mark.distributed
@@ -102,11 +102,11 @@ def test_a_dask_worker_killed_twice_costs_its_blocks_only(home):
 
 @pytest.mark.distributed
 def test_a_dead_process_of_a_pool_is_reported_and_the_same_call_continues(home, monkeypatch):
-    class Deadly(ProcessPoolExecutor):
+    class KillingPool(ProcessPoolExecutor):
         def submit(self, fn, /, *args, **kwargs):
             return super().submit(os._exit, 1) if args[1] == 4 else super().submit(fn, *args, **kwargs)
 
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", Deadly)
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", KillingPool)
     with pytest.raises(OSError, match=r"workers kept dying, possibly out of memory; .* same command to continue"):
         propagate(home / "g", home / "dead", **OPTIONS, executor="processes", workers=1)
     monkeypatch.undo()

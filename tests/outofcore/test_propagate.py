@@ -37,7 +37,7 @@ def test_basis_on_disk_is_the_one_in_memory_to_the_bit(tmp_path, weighted, direc
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-def test_heavy_rows_have_the_bits_of_memory_too(tmp_path, weighted, directed):
+def test_long_rows_have_the_bits_of_memory_too(tmp_path, weighted, directed):
     """SciPy sums long rows pairwise; the scalings must follow it there."""
     graph = small(3, 300, 20_000, d=17, weighted=weighted, directed=directed)
     same_bits_as_memory(propagate(graph, tmp_path / "b", taus=[0.7], degree=2, directions=["out", "both"]), graph)
@@ -47,8 +47,8 @@ def test_basis_equals_the_dense_matrix_in_float64(tmp_path):
     graph = small(2, weighted=True)
     made = propagate(graph, tmp_path / "b", taus=[0.6], degree=3)
     P, x = Propagation(graph, 0.6).to_dense(), graph.x.double()
-    wanted = torch.stack([x, P @ x, P @ P @ x, P @ P @ P @ x])
-    assert_close(made.slab(0, 60).double(), wanted[:, made.rows], rtol=0, atol=1e-5)
+    expected = torch.stack([x, P @ x, P @ P @ x, P @ P @ P @ x])
+    assert_close(made.slab(0, 60).double(), expected[:, made.rows], rtol=0, atol=1e-5)
 
 
 def test_bfloat16_is_rounded_as_torch_rounds(tmp_path):
@@ -119,11 +119,11 @@ def test_a_folder_of_another_graph_version_or_kind_is_refused(made, tmp_path):
     (tmp_path / "g" / "manifest.json").rename(tmp_path / "m.json")
     with pytest.raises(ValueError, match=r"must be empty or a basis folder; it holds features\.npy"):
         propagate(small(), tmp_path / "g", taus=TAUS, degree=3)
-    told = json.loads((made.path / "manifest.json").read_text())
-    (made.path / "manifest.json").write_text(json.dumps({**told, "version": "0.0.1"}))
+    summary = json.loads((made.path / "manifest.json").read_text())
+    (made.path / "manifest.json").write_text(json.dumps({**summary, "version": "0.0.1"}))
     with pytest.raises(ValueError, match=r"the version of adaptkry was 0\.0\.1, now"):
         propagate(small(), made.path, taus=TAUS, degree=3, columns=2)
-    (made.path / "manifest.json").write_text(json.dumps({**told, "format": 99}))
+    (made.path / "manifest.json").write_text(json.dumps({**summary, "format": 99}))
     with pytest.raises(ValueError, match=r"must have format 2; got 99, .*Make it again with: adaptkry propagate"):
         BasisFolder.open(made.path)
 
@@ -252,12 +252,12 @@ def program(*words) -> list[str]:
 
 def test_the_command_makes_a_folder_and_names_it(tmp_path, command):
     words = ["propagate", "csbm", "--taus", "0.5, 1", "--degree", 2, "--out", "b"]
-    said = command(*words, cwd=tmp_path)
-    assert "basis folder: b" in said.out
-    assert "peak memory" in said.out
-    assert "b.work" in said.out
-    told = json.loads(command(*words, "--json", cwd=tmp_path).out)
-    assert (told["terms"], told["rows"], told["features"]) == (6, 1000, 16)
+    printed = command(*words, cwd=tmp_path)
+    assert "basis folder: b" in printed.out
+    assert "peak memory" in printed.out
+    assert "b.work" in printed.out
+    summary = json.loads(command(*words, "--json", cwd=tmp_path).out)
+    assert (summary["terms"], summary["rows"], summary["features"]) == (6, 1000, 16)
     assert "Examples:" in command("propagate", "--help").out
 
 
@@ -279,7 +279,7 @@ def test_the_command_makes_a_folder_and_names_it(tmp_path, command):
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_are_one_sentence(tmp_path, command, words, message):
+def test_mistakes_are_reported_without_a_traceback(tmp_path, command, words, message):
     given = dict(zip(words[::2], words[1::2], strict=True))
     given = {"--taus": "1", "--degree": "2", "--out": "b", **given}
     words = ["propagate", "csbm", *(word for pair in given.items() for word in pair)]
@@ -293,11 +293,11 @@ def kill_once_at(words, hop: int, cwd) -> None:
         "from adaptkry import cli\n"
         "from adaptkry.outofcore import block\n"
         "store, left = block.BackgroundWriter.store, [int(sys.argv.pop())]\n"
-        "def deadly(self, *things):\n"
+        "def kill(self, *things):\n"
         "    left[0] -= 1\n"
         "    if left[0] < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    store(self, *things)\n"
-        "block.BackgroundWriter.store = deadly\n"
+        "block.BackgroundWriter.store = kill\n"
         "cli.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", script, *map(str, words), str(hop)], cwd=cwd, capture_output=True)
@@ -306,23 +306,23 @@ def kill_once_at(words, hop: int, cwd) -> None:
 
 def test_a_killed_command_continues_and_leaves_the_same_bytes(tmp_path, log):
     write_graph(small(d=6), tmp_path / "g")
-    wanted = propagate(tmp_path / "g", tmp_path / "b", taus=TAUS, degree=3, columns=2)
+    expected = propagate(tmp_path / "g", tmp_path / "b", taus=TAUS, degree=3, columns=2)
     words = ["propagate", "g", "--taus", "0.5,1,1.4", "--degree", 3, "--columns", 2, "--out", "c"]
     kill_once_at(words, 18, tmp_path)  # in the second of three blocks
     assert (tmp_path / "c" / "block-0-2.json").exists()
     assert not (tmp_path / "c" / "block-2-4.npy").exists()
     made = propagate(tmp_path / "g", tmp_path / "c", taus=TAUS, degree=3, columns=2)
     assert log() == ["1 of 3 blocks kept"]
-    assert content(made.path) == content(wanted.path)
+    assert content(made.path) == content(expected.path)
 
 
 @pytest.mark.slow
 def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
     generate(tmp_path / "g", nodes=200_000, entries=2_000_000, features=24)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 6, "--columns", 4]
-    begun = time.monotonic()
+    start = time.monotonic()
     subprocess.run(program(*words, "--out", tmp_path / "whole"), check=True)
-    whole, random = time.monotonic() - begun, np.random.default_rng(0)
+    whole, random = time.monotonic() - start, np.random.default_rng(0)
     for _ in range(5):
         process = subprocess.Popen(program(*words, "--out", tmp_path / "killed"))
         time.sleep(random.uniform(0.1, 0.9) * whole)
@@ -337,7 +337,7 @@ def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
 def test_memory_held_stays_below_the_limit(tmp_path, memory, rows):
     generate(tmp_path / "g", nodes=1_000_000, entries=10_000_000, features=24, labelled=0.1)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 2, "--memory", memory, "--rows", rows]
-    told = subprocess.run(
+    summary = subprocess.run(
         program(*words, "--out", tmp_path / "b", "--json"), check=True, capture_output=True, text=True
     )
-    assert json.loads(told.stdout)["peak_bytes"] < parse_bytes(memory)
+    assert json.loads(summary.stdout)["peak_bytes"] < parse_bytes(memory)

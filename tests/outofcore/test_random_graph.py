@@ -12,7 +12,7 @@ from adaptkry.common.journal import Journal
 from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore import GraphFolder, write_graph
 from adaptkry.outofcore.external_sort import buckets, even_starts
-from adaptkry.outofcore.random_graph import PARTS, generate
+from adaptkry.outofcore.random_graph import GRAPH_PARTS, generate
 from adaptkry.outofcore.transpose import oriented
 from basis_on_disk import content
 from strategies import random_graph
@@ -28,7 +28,7 @@ def matrix_of(folder) -> sp.csr_array:
 
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("homophily", [0.2, 0.8])
-def test_edges_are_as_asked(tmp_path, directed, homophily):
+def test_edges_are_as_requested(tmp_path, directed, homophily):
     made = generate(tmp_path / "g", **SMALL, homophily=homophily, directed=directed)
     A, labels = matrix_of(made).tocoo(), made.array("labels").read()
     assert A.nnz == made.entries == pytest.approx(60_000, rel=0.08)
@@ -44,10 +44,10 @@ def test_degrees_follow_a_power_law(tmp_path):
     degrees = np.sort(np.diff(made.array("indptr").read()))[::-1].astype(float)
     assert degrees.mean() == pytest.approx(10, rel=0.03)
     assert degrees[0] == pytest.approx(np.sqrt(500_000), rel=0.25)
-    top = degrees[100:2000]  # Hill's estimate; the first ones are held down by the shift
+    top = degrees[100:2000]  # Hill's estimate; the first ones are limited by the shift
     assert 1 + 1 / np.mean(np.log(top / top[-1])) == pytest.approx(2.5, abs=0.4)
     where = np.argsort(-np.diff(made.array("indptr").read()))[:100]
-    assert 0.3 < where.mean() / 50_000 < 0.7  # busy nodes are anywhere
+    assert 0.3 < where.mean() / 50_000 < 0.7  # nodes of large degree are anywhere
 
 
 def test_classes_are_equal_and_show_in_the_features(tmp_path):
@@ -100,9 +100,9 @@ def test_a_graph_of_the_user_is_not_overwritten(tmp_path):
     assert content(folder.path) == before
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", GRAPH_PARTS)
 def test_an_interrupted_command_continues_with_the_finished_parts(tmp_path, monkeypatch, part):
-    wanted = generate(tmp_path / "whole", **SMALL)
+    expected = generate(tmp_path / "whole", **SMALL)
     written, add = [], Journal.add
 
     def stop(journal, name, record):
@@ -119,9 +119,9 @@ def test_an_interrupted_command_continues_with_the_finished_parts(tmp_path, monk
         GraphFolder.open(tmp_path / "g")
     seen = []
     generate(tmp_path / "g", **SMALL, on_progress=lambda done, total: seen.append((done, total)))
-    assert written == list(PARTS[: PARTS.index(part) + 1])
+    assert written == list(GRAPH_PARTS[: GRAPH_PARTS.index(part) + 1])
     assert not seen or seen[-1][0] == seen[-1][1]
-    assert content(tmp_path / "g") == content(wanted.path)
+    assert content(tmp_path / "g") == content(expected.path)
 
 
 def test_a_part_whose_file_is_gone_is_written_again(tmp_path):
@@ -157,16 +157,16 @@ def test_bad_arguments_are_refused(tmp_path, change, message):
 def test_transposing_on_disk_is_transposing_in_memory(tmp_path, weighted):
     graph = random_graph(4, 200, 1500, directed=True, weighted=weighted)
     folder = write_graph(graph, tmp_path / "g")
-    for direction, wanted in (("both", graph.undirected()), ("in", graph.transposed()), ("out", graph)):
+    for direction, expected in (("both", graph.undirected()), ("in", graph.transposed()), ("out", graph)):
         found = oriented(folder, direction, tmp_path / "work")
-        assert found.array("indptr").read().tolist() == wanted.indptr.tolist()
-        assert found.array("indices").read().tolist() == wanted.indices.tolist()
-        if weighted and wanted.weights is not None:
-            assert found.array("weights").read().tolist() == wanted.weights.tolist()
+        assert found.array("indptr").read().tolist() == expected.indptr.tolist()
+        assert found.array("indices").read().tolist() == expected.indices.tolist()
+        if weighted and expected.weights is not None:
+            assert found.array("weights").read().tolist() == expected.weights.tolist()
         assert oriented(folder, direction, tmp_path / "work") == found
     assert not (tmp_path / "work" / "both" / "buckets").exists()
     other = write_graph(random_graph(5, 200, 1500, directed=True), tmp_path / "other")
-    assert oriented(other, "in", tmp_path / "work").entries == other.entries  # made anew for another graph
+    assert oriented(other, "in", tmp_path / "work").entries == other.entries  # written again for another graph
 
 
 def test_many_buckets_sort_as_one(tmp_path):
@@ -181,8 +181,8 @@ def test_many_buckets_sort_as_one(tmp_path):
                 sorter.add(rows[part : part + 700], columns[part : part + 700])
             sorter.write(tmp_path / name)
     assert content(tmp_path / "one") == content(tmp_path / "many")
-    wanted = Graph(np.stack([rows, columns]), nodes=50, directed=True)
-    assert np.load(tmp_path / "many" / "indices.npy").tolist() == wanted.indices.tolist()
+    expected = Graph(np.stack([rows, columns]), nodes=50, directed=True)
+    assert np.load(tmp_path / "many" / "indices.npy").tolist() == expected.indices.tolist()
 
 
 @pytest.mark.slow
@@ -205,6 +205,6 @@ def test_memory_of_the_generator_grows_with_nodes_and_not_with_entries(tmp_path)
 
 def test_the_command_writes_a_graph_folder(tmp_path, command):
     words = ["generate", str(tmp_path / "g"), "--nodes", "1e3", "--entries", "5000", "--features", "3", "--json"]
-    told = json.loads(command(*words).out)
-    assert told["nodes"] == 1000
-    assert told["entries"] == pytest.approx(5000, rel=0.1)
+    summary = json.loads(command(*words).out)
+    assert summary["nodes"] == 1000
+    assert summary["entries"] == pytest.approx(5000, rel=0.1)

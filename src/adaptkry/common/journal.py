@@ -18,7 +18,7 @@ from typing import Any
 
 from adaptkry.common.files import FOLDER_MARKERS, check_output_folder, exclusive_lock, write
 
-FORMAT = 1
+JOURNAL_FORMAT = 1
 JOURNAL = "journal.jsonl"
 RESULTS = {  # what the output folder of a command holds, and the marker file that the command writes
     "fit": ("a run", "run.json"),
@@ -39,11 +39,11 @@ class Journal:
             folder locked only, until `open` is called: for a key that cannot be known before the lock is held.
         command: one of `RESULTS`; the folder of another command is refused.
         request: the settings behind the key by name, for the message that says which of them differs.
-        resume: False starts anew.
-        file: the journal's file in the folder. None: the caller's own files are the record, and `done` says what they
+        resume: False starts over.
+        file: name of the journal in the folder. None: the files of the caller are the record, and `done` is what they
             hold.
         done: finished parts and their records, with `file=None`.
-        overwrite: False refuses to start anew where parts are finished.
+        overwrite: False refuses to start over if parts are finished.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Journal:
         Args:
             key: as above.
             request: as above.
-            recorded: the request that the caller's own files hold, with `file=None`; None if they hold none.
+            recorded: the request that the files of the caller hold, with `file=None`; None if there is none.
             done: as above.
         """
         request = _as_json(request or {})
@@ -116,7 +116,7 @@ class Journal:
             self.is_new = False
             return
         self.done = {}
-        text = json.dumps({"journal": FORMAT, "command": self.command, "key": key, "request": request}) + "\n"
+        text = json.dumps({"journal": JOURNAL_FORMAT, "command": self.command, "key": key, "request": request}) + "\n"
         write(self.path, text)
         self._size = len(text.encode())
 
@@ -176,7 +176,7 @@ class Journal:
         return header
 
     def _remove_if_empty(self) -> None:
-        """Leave nothing behind where nothing was done: a refused command must not look like one that has begun."""
+        """Leave nothing behind if nothing was done: a refused command must not look like one that was started."""
         if not self.done and all(path == self.path for path in self.folder.iterdir()):
             if self.path is not None:
                 self.path.unlink(missing_ok=True)
@@ -198,13 +198,13 @@ def _header(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             found = json.loads(file.readline())
-        if found["journal"] == FORMAT and found["command"] in RESULTS and isinstance(found["request"], dict):
+        if found["journal"] == JOURNAL_FORMAT and found["command"] in RESULTS and isinstance(found["request"], dict):
             return found | {"key": str(found["key"])}
     except (ValueError, KeyError, TypeError):
         pass
     raise ValueError(
         f"{path} must begin with the header of a journal; its first line is damaged or from another version. "
-        f"Delete the file to start anew, or use another --out."
+        f"Delete the file to start over, or use another --out."
     )
 
 

@@ -22,14 +22,14 @@ class BasisReader:
 
     Args:
         folder: the basis.
-        wanted: for every term to read the stored terms whose mean it is, as numbers 0 .. T - 1; None is every stored
+        means: for every term to read, the numbers 0 .. T - 1 of the stored terms whose mean it is; None is every stored
             term.
     """
 
-    def __init__(self, folder: BasisFolder, wanted: Sequence[Sequence[int]] | None = None):
+    def __init__(self, folder: BasisFolder, means: Sequence[Sequence[int]] | None = None):
         self.folder = folder
-        self.wanted = [[term] for term in range(folder.terms)] if wanted is None else [list(mean) for mean in wanted]
-        is_mean = any(len(mean) > 1 for mean in self.wanted)
+        self.means = [[term] for term in range(folder.terms)] if means is None else [list(mean) for mean in means]
+        is_mean = any(len(mean) > 1 for mean in self.means)
         self.dtype = torch.bfloat16 if folder.dtype == "bfloat16" and not is_mean else torch.float32  # of the result
         self.blocks = [
             (a, b, self._flat(NpyFile.open(folder.path / f"{block_name(a, b)}.npy"))) for a, b in folder.blocks
@@ -45,7 +45,7 @@ class BasisReader:
     @property
     def row_bytes(self) -> int:
         """Bytes per row of all terms that are read."""
-        return len(self.wanted) * self.folder.features * self.dtype.itemsize
+        return len(self.means) * self.folder.features * self.dtype.itemsize
 
     def buffer(self, rows: int, *, pinned: bool = False) -> Tensor:
         """A new or reused buffer for at least so many rows: [T, rows, d]."""
@@ -53,17 +53,17 @@ class BasisReader:
             buffer = self.spare.pop()
             if buffer.shape[1] >= rows and buffer.is_pinned() == pinned:
                 return buffer
-        return torch.empty(len(self.wanted), rows, self.folder.features, dtype=self.dtype, pin_memory=pinned)
+        return torch.empty(len(self.means), rows, self.folder.features, dtype=self.dtype, pin_memory=pinned)
 
     def read(self, start: int, stop: int, target: Tensor) -> Tensor:
         """Fill [T, at least stop - start, d] with these stored rows and return the filled part."""
-        shape = (len(self.wanted), stop - start, self.folder.features)
+        shape = (len(self.means), stop - start, self.folder.features)
         filled = target.view(-1)[: math.prod(shape)].view(shape)  # contiguous, as copies to a GPU must be
         # NumPy and not torch: this runs in a thread beside the training, and torch would start more threads.
         table = (filled.view(torch.uint16) if self.dtype == torch.bfloat16 else filled).numpy()
         for first, last, block in self.blocks:
             with block.path.open("rb", buffering=0) as file:
-                for term, mean in zip(table, self.wanted, strict=True):
+                for term, mean in zip(table, self.means, strict=True):
                     part = term[:, first:last]
                     starts = [number * self.folder.count + start for number in mean]
                     if len(mean) == 1 and part.flags.c_contiguous and part.dtype == block.dtype:

@@ -86,7 +86,7 @@ class WorkerCache:
         self.buffers.clear()
 
 
-CACHE = WorkerCache()  # one per process
+WORKER_CACHE = WorkerCache()  # one per process
 
 
 def columns_file(folder: Path, start: int, stop: int) -> Path:
@@ -141,12 +141,12 @@ def _compute(job: PropagationJob, start: int, stop: int, on_bytes: Callable[[int
 def hops(job: PropagationJob, start: int, stop: int) -> Iterator[Tensor]:
     """Yield every direction, tau and hop in turn as [n, w]; each is overwritten when the next one is computed."""
     features = NpyFile.open(columns_file(Path(job.columns), start, stop) if job.columns else Path(job.features))
-    panels = CACHE.buffer("panels", 2, features.shape[0], stop - start)
+    panels = WORKER_CACHE.buffer("panels", 2, features.shape[0], stop - start)
     for graph, tau in itertools.product(job.graphs, job.taus):
         x, other = panels
         read_columns(features, start, x, job.features)
         yield x
-        adjacency = CACHE.adjacency(graph, job.plan.entries_in_memory)
+        adjacency = WORKER_CACHE.adjacency(graph, job.plan.entries_in_memory)
         scaling = adjacency.factors(tau)
         for _ in range(job.degree):
             adjacency.propagate(x, scaling, other)
@@ -181,7 +181,7 @@ class BackgroundWriter:
         self.step = max(1, BUFFER_BYTES // (4 * width))
         self.free: queue.SimpleQueue[Tensor] = queue.SimpleQueue()
         count = max(2, min(job.plan.buffers, -(-job.rows // self.step)))
-        for buffer in CACHE.buffer("rows to write", count, self.step, width):
+        for buffer in WORKER_CACHE.buffer("rows to write", count, self.step, width):
             self.free.put(buffer)
         self.error: BaseException | None = None
         self.thread = ThreadPoolExecutor(1)

@@ -64,7 +64,7 @@ def dask(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
         raise ImportError("--executor dask needs Dask. Install it: pip install 'adaptkry[scale]'.") from None
     if scheduler is not None and workers is not None:
         raise ValueError(
-            "--workers is for a new cluster; the one at --scheduler has its own workers. Leave --workers out."
+            "--workers is for a new cluster; the one at --scheduler already has workers. Leave --workers out."
         )
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # the block of a lost worker is computed again
     with _cluster(distributed, workers) if scheduler is None else _client(distributed, scheduler) as client:

@@ -23,7 +23,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore.manifest import FORMATS, read_manifest, write_manifest
 from adaptkry.outofcore.npy_files import CHUNK_BYTES, NpyFile, file_checksum, npy_writer, save
 
-ARRAYS = {"indptr": True, "indices": True, "weights": False, "features": False, "labels": False}  # is it required
+ARRAY_FILES = {"indptr": True, "indices": True, "weights": False, "features": False, "labels": False}  # is it required
 ARRAY_DTYPES = {
     "indptr": ("int64",),
     "indices": ("int32",),
@@ -137,7 +137,7 @@ def finalise(
     if (path / "features.parquet").is_file() and not (path / "features.npy").is_file():
         from_parquet(path / "features.parquet", path / "features.npy")
     checksums = dict(checksums or {})
-    for array, is_required in ARRAYS.items():
+    for array, is_required in ARRAY_FILES.items():
         if array not in checksums and (is_required or (path / f"{array}.npy").is_file()):
             checksums[array] = file_checksum(NpyFile.open(path / f"{array}.npy").path)
     return _write_manifest(path, checksums, name=name or path.resolve().name, metric=metric, symmetric=symmetric)

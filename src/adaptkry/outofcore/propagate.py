@@ -12,7 +12,7 @@ from typing import Any
 
 from adaptkry.common.journal import Journal
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
-from adaptkry.outofcore.block import CACHE, BlockBounds, PropagationJob, compute_block, finished_checksum
+from adaptkry.outofcore.block import WORKER_CACHE, BlockBounds, PropagationJob, compute_block, finished_checksum
 from adaptkry.outofcore.executors import InlineExecutor, open_executor
 from adaptkry.outofcore.feature_columns import bytes_to_split, disk_space_for_columns, split_features
 from adaptkry.outofcore.manifest import check_output, read_manifest, write_manifest
@@ -108,12 +108,10 @@ def open_journal(journal: Journal, prepared: PreparedBasis, rows_checksum: str) 
     Returns what is to be written, in the blocks that the folder already has.
     """
     out = journal.folder
-    recorded = None
-    if any(out.glob("block-*")):
-        manifest = read_manifest(out, "basis")
-        recorded = settings_of(manifest, manifest["xxh128"].get("rows.npy"))
+    manifest = read_manifest(out, "basis") if any(out.glob("block-*")) else None
+    recorded = None if manifest is None else settings_of(manifest, manifest["xxh128"].get("rows.npy"))
     journal.open(prepared.job.key, settings_of(prepared.manifest, rows_checksum), recorded=recorded)
-    if recorded is None:
+    if manifest is None:
         return prepared
     width = max((stop - start for start, stop in manifest["blocks"]), default=0)
     if width > prepared.job.plan.width:
@@ -196,7 +194,7 @@ def compute_blocks(
             f"finished and kept. Run the same command to continue, with fewer --workers or less --memory."
         ) from None
     finally:
-        CACHE.clear()
+        WORKER_CACHE.clear()
 
 
 def _run(

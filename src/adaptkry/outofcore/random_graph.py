@@ -20,7 +20,7 @@ from adaptkry.outofcore.npy_files import CHUNK_BYTES, npy_writer, save
 PAIRS = 2**21  # drawn at once; another number would give another graph
 GAMMA = 2.5  # the number of nodes with degree k is about k^-GAMMA
 TAIL = 1 / (GAMMA - 1)  # then the node with the i-th largest degree has an expected degree of about i^-TAIL
-PARTS = ("edges", "features", "labels")
+GRAPH_PARTS = ("edges", "features", "labels")
 
 
 def generate(
@@ -65,11 +65,11 @@ def generate(
         for part, checksums in list(journal.done.items()):
             if not all((out / f"{name}.npy").is_file() for name in checksums):
                 del journal.done[part]
-        if journal.missing(PARTS) or not is_kind(out, "graph"):
+        if journal.missing(GRAPH_PARTS) or not is_kind(out, "graph"):
             check_disk_space(out, settings)
             (out / MANIFEST).unlink(missing_ok=True)
             write_parts(journal, settings, on_progress)
-            checksums = {name: checksum for part in PARTS for name, checksum in journal.done[part].items()}
+            checksums = {name: checksum for part in GRAPH_PARTS for name, checksum in journal.done[part].items()}
             finalise(out, symmetric=not directed, name=f"power-law-{nodes}", checksums=checksums)
     return GraphFolder.open(out)
 
@@ -119,7 +119,7 @@ def write_parts(
     journal: Journal, settings: dict[str, Any], on_progress: Callable[[int, int], object] | None = None
 ) -> None:
     """Write the parts that are missing, and add the checksums of their arrays to the journal."""
-    out, missing, (n, seed) = journal.folder, journal.missing(PARTS), (settings["nodes"], settings["seed"])
+    out, missing, (n, seed) = journal.folder, journal.missing(GRAPH_PARTS), (settings["nodes"], settings["seed"])
     sizes = {"edges": 4 * settings["entries"], "features": 4 * n * settings["features"], "labels": 8 * n}
     total, done = sum(sizes[part] for part in missing), 0
 

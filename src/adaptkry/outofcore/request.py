@@ -1,4 +1,4 @@
-"""The request of a basis: checked arguments, turned into folders and plain values for the workers."""
+"""The request of a basis: checked arguments, and the folders and plain values that workers need."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ from adaptkry.outofcore.transpose import oriented
 
 logger = logging.getLogger(__name__)
 
-SETTINGS = {  # fields of the manifest that determine the blocks, and their names in messages
+REQUEST_FIELDS = {  # fields of the manifest that determine the blocks, and their names in messages
     "version": "the version of adaptkry", "graph": "the graph (its digest)", "name": "the graph's name",
     "metric": "metric", "classes": "classes", "nodes": "nodes", "features": "features", "rows": "the number of rows",
     "row_selection": "rows", "taus": "taus", "directions": "directions", "degree": "degree", "dtype": "dtype",
@@ -127,7 +127,7 @@ def prepare(graph, out: Path, request: Request) -> PreparedBasis:
 
 def settings_of(manifest: Mapping[str, Any], rows_checksum: str | None) -> dict[str, Any]:
     """The parts of a manifest that must be equal to continue with its blocks, under their names in messages."""
-    settings = {name: manifest.get(field) for field, name in SETTINGS.items()}
+    settings = {name: manifest.get(field) for field, name in REQUEST_FIELDS.items()}
     return {**settings, "the stored rows (their checksum)": rows_checksum}
 
 
@@ -152,7 +152,7 @@ def open_graph(graph, work: Path) -> GraphFolder:
 
 
 def with_features(source: GraphFolder, features: Path | str | None, work: Path) -> tuple[NpyFile, GraphFolder]:
-    """The features to start from, and the graph as if they were its own."""
+    """The features to start from, and the graph with these features."""
     if features is None:
         if not source.has("features"):
             raise ValueError(f"a basis starts from features; {source.name} has none. Use --features FILE.npy.")

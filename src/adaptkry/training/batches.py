@@ -106,7 +106,7 @@ class FolderTerms:
     @property
     def shape(self) -> tuple[int, int, int]:
         """T, n, d."""
-        return len(self.reader.wanted), self.reader.folder.count, self.reader.folder.features
+        return len(self.reader.means), self.reader.folder.count, self.reader.folder.features
 
     @property
     def dtype(self) -> torch.dtype:
