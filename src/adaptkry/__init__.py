@@ -43,12 +43,14 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.spectral.bases import krylov as krylov
     from adaptkry.spectral.bases import legendre as legendre
     from adaptkry.spectral.bases import stack as stack
+    from adaptkry.spectral.basis_function import Basis as Basis
     from adaptkry.spectral.density import density_of_states as density_of_states
     from adaptkry.spectral.filters import Filter as Filter
     from adaptkry.spectral.filters import fit_response as fit_response
     from adaptkry.spectral.lanczos import orthonormal as orthonormal
     from adaptkry.spectral.lanczos import recurrence as recurrence
     from adaptkry.spectral.operators import Diagonal as Diagonal
+    from adaptkry.spectral.operators import Operator as Operator
     from adaptkry.spectral.propagation import Laplacian as Laplacian
     from adaptkry.spectral.propagation import Propagation as Propagation
     from adaptkry.spectral.spectrum import angles as angles
@@ -74,9 +76,11 @@ _MODULES = {
     "uniform": "graphs.splits",
     "from_masks": "graphs.splits",
     # operators, bases, filters, spectra
+    "Operator": "spectral.operators",
     "Propagation": "spectral.propagation",
     "Laplacian": "spectral.propagation",
     "Diagonal": "spectral.operators",
+    "Basis": "spectral.basis_function",
     "BASES": "spectral.bases",
     "krylov": "spectral.bases",
     "chebyshev": "spectral.bases",

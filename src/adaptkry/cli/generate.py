@@ -44,13 +44,20 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the graph.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Write a random graph with power-law degrees and planted classes, of any size, to a graph folder."""
+    """Write a random graph with power-law degrees and planted classes, of any size, to a graph folder.
+
+    If it is interrupted, the same command continues with the parts that are finished.
+    """
     from adaptkry.cli.progress import byte_progress
+    from adaptkry.cli.signals import interruptible
     from adaptkry.cli.terminal import size_of
     from adaptkry.outofcore import random_graph
     from adaptkry.outofcore.memory_plan import format_bytes
 
-    with byte_progress(quiet=as_json) as on_progress:
+    with (
+        interruptible(lambda: f"the same command continues with the finished parts in {out}"),
+        byte_progress(quiet=as_json) as on_progress,
+    ):
         graph = random_graph.generate(
             out, nodes=nodes, entries=entries, features=features, classes=classes, homophily=homophily,
             labelled=labelled, directed=directed, seed=seed, on_progress=on_progress,
