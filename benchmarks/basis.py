@@ -14,8 +14,8 @@ import scipy.sparse as sp
 import torch
 
 from adaptkry.cli.progress import progress
-from adaptkry.common import rows as results
 from adaptkry.common import timing
+from adaptkry.common.rows import append, provenance
 from adaptkry.spectral.bases import average, krylov, stack
 from adaptkry.spectral.propagation import Propagation
 from benchmarks import keep_memory
@@ -79,7 +79,7 @@ def measure(name: str, device: str, rounds: int) -> dict:
         "products_over_torch_csr": spent["torch_csr"] / spent["adaptkry_products"],
         "three_taus_over_one": spent["adaptkry_3_taus"] / spent["adaptkry"],
         "terabytes_per_second": moved / spent["adaptkry_products"] / 1e12,
-        **results.provenance(device),
+        **provenance(device),
     }
 
 
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--out", default="results/benchmarks.jsonl")
     asked = parser.parse_args()
     rows = [measure(name, asked.device, asked.rounds) for name in SHAPES]
-    results.append(asked.out, rows)
+    append(asked.out, rows)
     show(rows)
 
 

@@ -6,8 +6,8 @@ python -m benchmarks.density [--out results/benchmarks.jsonl]
 import argparse
 
 from adaptkry.cli.progress import progress
-from adaptkry.common import rows as results
 from adaptkry.common import timing
+from adaptkry.common.rows import append, provenance
 from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.propagation import Propagation
 from benchmarks.shapes import SHAPES, power_law
@@ -37,9 +37,9 @@ def main() -> None:
         "seed": 0,
         "seconds": {"density_of_states": spent},
         "largest_error_bar": float(found[0].error.max()),
-        **results.provenance(),
+        **provenance(),
     }
-    results.append(asked.out, [row])
+    append(asked.out, [row])
     print(f"density of states, arxiv shape: {spent:.1f} s, largest error bar {row['largest_error_bar']:.4f}")
 
 

@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy, dropout
 
 from adaptkry.cli.progress import progress
-from adaptkry.common import rows as results
 from adaptkry.common import timing
-from adaptkry.graphs import load as datasets
+from adaptkry.common.rows import append, provenance
 from adaptkry.graphs import splits
+from adaptkry.graphs.load import load
 from adaptkry.models.recipe import Recipe, inputs_of, recipe
 from adaptkry.training import fit as fitting
 from benchmarks import keep_memory
@@ -76,7 +76,7 @@ def loop(made: Recipe, basis, y, split, epochs: int) -> list[float]:
 
 def measure(name: str, epochs: int, rounds: int) -> dict:
     """One row: seconds and accuracies of both, taken in turns."""
-    graph = datasets.load(name)
+    graph = load(name)
     made = replace(recipe("adaptkry", name), epochs=epochs, patience=epochs + 1)
     split, kept = splits.class_balanced(graph.y), {}
     basis = inputs_of(graph, made).terms
@@ -95,7 +95,7 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
         "config": {"epochs": epochs, "rounds": rounds, "members": len(split)}, "seconds": spent,
         "speedup": spent["loop"] / (spent["batched"] - spent["basis"]),
         "test_batched": float(np.mean(kept["batched"])), "test_loop": float(np.mean(kept["loop"])),
-        **results.provenance(),
+        **provenance(),
     }  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def main() -> None:
     asked = parser.parse_args()
     for name in asked.graphs:
         row = measure(name, asked.epochs, asked.rounds)
-        results.append(asked.out, [row])
+        append(asked.out, [row])
         print({k: row[k] for k in ("graph", "seconds", "speedup", "test_batched", "test_loop")})
 
 

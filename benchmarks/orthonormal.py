@@ -13,9 +13,9 @@ import argparse
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from adaptkry.common import rows as results
 from adaptkry.common import timing
-from adaptkry.graphs import load as datasets
+from adaptkry.common.rows import append, provenance
+from adaptkry.graphs.load import load
 from adaptkry.models.recipe import features_of, propagation, recipe, terms_of
 
 GRAPHS = ("citeseer", "pubmed", "actor", "squirrel")
@@ -34,7 +34,7 @@ def device_seconds(job, rounds: int) -> float:
 
 def measured(name: str, degree: int, rounds: int) -> dict:
     """One row."""
-    graph = datasets.load(name)
+    graph = load(name)
     made = {method: recipe(method, name, degree=degree, taus=(0.8,)) for method in METHODS}
     P = propagation(graph, made["adaptkry"], 0.8, "both").to("cuda")
     x = features_of(graph, made["adaptkry"]).cuda()
@@ -47,7 +47,7 @@ def measured(name: str, degree: int, rounds: int) -> dict:
         "seconds": device, "device_ratio": device["orthkry"] / device["adaptkry"],
         "clock_seconds": clock, "clock_ratio": clock["orthkry"] / clock["adaptkry"],
         "copy_of_a_hop_seconds": device_seconds(lambda: into.copy_(x), 20), "hop_bytes": x.numel() * 4,
-        **results.provenance("cuda"),
+        **provenance("cuda"),
     }  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     asked = parser.parse_args()
     for name in GRAPHS:
         row = measured(name, asked.degree, asked.rounds)
-        results.append(asked.out, [row])
+        append(asked.out, [row])
         spent = ", ".join(f"{method} {1e3 * seconds:.3f} ms" for method, seconds in row["seconds"].items())
         print(f"{name}: {spent}; ratio {row['device_ratio']:.2f} on the device, {row['clock_ratio']:.2f} by the clock")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adaptkry.common import rows as results
+from adaptkry.common.rows import read
 
 # Other people's figures: the paper's Table 2; the authors' program run again on an H200, row-normalised features.
 PAPER = {"cora": 89.95, "citeseer": 83.78, "pubmed": 92.05, "actor": 42.70, "chameleon": 74.53, "squirrel": 63.31}
@@ -96,8 +96,8 @@ def replace(text: str, mark: str, lines: list[str]) -> str:
 def main() -> None:
     """Write both tables."""
     page = Path("README.md")
-    text = replace(page.read_text(encoding="utf-8"), "speed", speed(results.read("results/benchmarks.jsonl")))
-    text = replace(text, "accuracy", accuracy(results.read("results/adaptkry.jsonl")))
+    text = replace(page.read_text(encoding="utf-8"), "speed", speed(read("results/benchmarks.jsonl")))
+    text = replace(text, "accuracy", accuracy(read("results/adaptkry.jsonl")))
     page.write_text(text, encoding="utf-8")
 
 

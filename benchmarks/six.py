@@ -11,10 +11,10 @@ import argparse
 import numpy as np
 import torch
 
-from adaptkry.common import rows as results
 from adaptkry.common import timing
-from adaptkry.graphs import load as datasets
+from adaptkry.common.rows import append, provenance
 from adaptkry.graphs import splits
+from adaptkry.graphs.load import load
 from adaptkry.models.recipe import recipe
 from adaptkry.training import fit as fitting
 
@@ -24,7 +24,7 @@ DIRECTED = {"directions": ("out",), "degree": 4, "taus": (1.0,), "hop_norm": Tru
 
 def measure(name: str, changes: dict, device: torch.device, seeds: int, restarts: int) -> list[dict]:
     """Train one graph; every row carries the time and memory of the whole fit."""
-    graph, kept = datasets.load(name), []
+    graph, kept = load(name), []
     made, split = recipe("adaptkry", name, **changes), splits.class_balanced(graph.y)
     on_gpu = device.type == "cuda"
     if on_gpu:
@@ -70,10 +70,10 @@ def main() -> None:
     total = 0.0
     for name, changes in jobs:
         rows = measure(name, changes, device, asked.seeds, asked.restarts)
-        results.append(asked.out, rows)
+        append(asked.out, rows)
         show(f"{name} {'out' if changes else ''}", rows)
         total += 0 if changes else rows[0]["run_seconds"]
-    print(f"all six: {total:.1f} s on {results.provenance(device)['device']}")
+    print(f"all six: {total:.1f} s on {provenance(device)['device']}")
 
 
 if __name__ == "__main__":
