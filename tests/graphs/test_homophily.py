@@ -100,7 +100,7 @@ def test_no_labelled_edge_is_refused(name, graph):
 def test_one_class_agrees_with_itself_but_cannot_be_corrected_for_chance():
     graph = Graph([[0, 1], [1, 2]], labels=[0, 0, 0])
     assert MEASURES["edge"](graph) == MEASURES["node"](graph) == 1
-    with pytest.raises(ValueError, match="needs at least 2 classes; got 1"):
+    with pytest.raises(ValueError, match=r"needs at least 2 classes; got 1\.( |$)"):
         MEASURES["class_insensitive"](graph)
     for name in ("adjusted", "label_informativeness"):
         with pytest.raises(ValueError, match="two or more classes; all edges are at one class"):
