@@ -21,17 +21,17 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import torch
 
 from adaptkry.common import memory, timing
 from adaptkry.common.rows import append, provenance
-from adaptkry.models.stages import ModelShape
 from adaptkry.outofcore import BasisFolder
 from adaptkry.outofcore.basis_folder import block_name
 from adaptkry.outofcore.manifest import FORMATS, write_manifest
 from adaptkry.outofcore.npy_files import npy_writer, save
-from adaptkry.training import folder_fit as from_disk
-from adaptkry.training.folder_recipe import recipe_for
-from adaptkry.training.loop import Training
+from adaptkry.training.data import BatchOptions, FolderData
+from adaptkry.training.fit import make_members
+from adaptkry.training.loop import GradientDescent
 
 ROWS_AT_ONCE = 50_000  # rows written at once
 
@@ -65,21 +65,22 @@ def write_basis(path: Path, rows: int, degree: int, features: int, width: int, c
 def child(where: str, path: str, count: int, batch: int | None, device: str) -> None:
     """Train an epoch for every line on stdin, and print its seconds and the peak memory so far."""
     folder = BasisFolder.open(path)
-    split = from_disk.split_of(folder, "uniform", count)
+    data = FolderData(folder)
+    splits = data.splits("uniform", count)
     if where == "bare":
         sys.stdin.readline()
         print(json.dumps({"peak_bytes": memory.highest()}), flush=True)
         return
-    made = recipe_for(folder, epochs=1000, patience=1000)
-    stream = from_disk.stream_of(folder, made, batch, 0 if where == "disk" else 2**60, device)
-    masks = {"train": split.train, "validation": split.validation}
-    members = from_disk.members_of([made], split, 1)
-    layout = ModelShape(made, stream.source.shape[0], folder.features, folder.classes)
-    training = Training(layout, stream, folder.labels, masks, members, device=device)
+    recipe = data.recipe("adaptkry", epochs=1000, patience=1000)
+    members = make_members([recipe], splits, 1)
+    options = BatchOptions(torch.device(device), batch, 0 if where == "disk" else 2**60)
+    prepared = data.prepare(recipe, members, splits, options)
+    training = GradientDescent(prepared.shape, prepared.batches, members)
+    gradients = training.gradient_function()
     for number, _ in enumerate(sys.stdin):
-        spent = timing.seconds(lambda: training._epoch(number), device)  # noqa: B023
-        loss = float(training.state.tensors["curve/loss"][number].mean())
-        result = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": stream.plan.slabs}
+        spent = timing.seconds(lambda: training.one_epoch(number, gradients), device)  # noqa: B023
+        loss = float(training.state["curve/loss"][number].mean())
+        result = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": prepared.steps["slabs"]}
         print(json.dumps(result), flush=True)
 
 

@@ -19,7 +19,8 @@ from adaptkry.common import timing
 from adaptkry.common.rows import append, provenance
 from adaptkry.graphs import splits
 from adaptkry.graphs.load import load
-from adaptkry.models.recipe import Recipe, inputs_of, recipe
+from adaptkry.models.inputs import model_inputs
+from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.training import fit as fitting
 from benchmarks import keep_memory
 
@@ -79,10 +80,10 @@ def measure(name: str, epochs: int, rounds: int) -> dict:
     graph = load(name)
     made = replace(recipe("adaptkry", name), epochs=epochs, patience=epochs + 1)
     split, kept = splits.class_balanced(graph.y), {}
-    basis = inputs_of(graph, made).terms
+    basis = model_inputs(graph, made).terms
     jobs = {
-        "batched": lambda: kept.update(batched=[r["test"] for r in fitting.fit(graph, made, split, device="cpu").rows]),
-        "basis": lambda: inputs_of(graph, made),
+        "batched": lambda: kept.update(batched=[r.test for r in fitting.fit(graph, made, split, device="cpu").results]),
+        "basis": lambda: model_inputs(graph, made),
         "loop": lambda: kept.update(loop=loop(made, basis, graph.y, split, epochs)),
     }
     first = splits.Splits(split.train[:1], split.validation[:1], split.test[:1])

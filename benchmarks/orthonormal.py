@@ -16,7 +16,8 @@ from torch.profiler import ProfilerActivity, profile
 from adaptkry.common import timing
 from adaptkry.common.rows import append, provenance
 from adaptkry.graphs.load import load
-from adaptkry.models.recipe import features_of, propagation, recipe, terms_of
+from adaptkry.models.inputs import basis_terms, propagation, scaled_features
+from adaptkry.models.recipe import recipe
 
 GRAPHS = ("citeseer", "pubmed", "actor", "squirrel")
 METHODS = ("adaptkry", "orthkry")
@@ -37,8 +38,8 @@ def measured(name: str, degree: int, rounds: int) -> dict:
     graph = load(name)
     made = {method: recipe(method, name, degree=degree, taus=(0.8,)) for method in METHODS}
     P = propagation(graph, made["adaptkry"], 0.8, "both").to("cuda")
-    x = features_of(graph, made["adaptkry"]).cuda()
-    jobs = {method: lambda one=one: terms_of(P, x, one) for method, one in made.items()}
+    x = scaled_features(graph, made["adaptkry"]).cuda()
+    jobs = {method: lambda one=one: basis_terms(P, x, one) for method, one in made.items()}
     device = {method: device_seconds(job, rounds) for method, job in jobs.items()}
     clock = timing.interleaved(jobs, max(7, rounds), "cuda")
     into = torch.empty_like(x)

@@ -31,7 +31,7 @@ def measure(name: str, changes: dict, device: torch.device, seeds: int, restarts
         torch.cuda.reset_peak_memory_stats()
     options = {"seeds": seeds, "restarts": restarts, "device": str(device)}
     spent = timing.seconds(lambda: kept.append(fitting.fit(graph, made, split, **options)), device)
-    width, members = 4 * graph.nodes * graph.features.shape[1], len(kept[0].rows)
+    width, members = 4 * graph.nodes * graph.features.shape[1], len(kept[0].results)
     memory = {
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
         "basis_bytes": width * (made.degree + 1),
@@ -40,7 +40,7 @@ def measure(name: str, changes: dict, device: torch.device, seeds: int, restarts
     epochs = len(kept[0].curves["loss"])
     extra = {"benchmark": "six", "run_seconds": spent, "run_epochs": epochs, "members": members, **memory}
     extra |= {"restarts": restarts}
-    return [{**row, **extra} for row in kept[0].rows]
+    return [{**result.to_row(), **extra} for result in kept[0].results]
 
 
 def show(what: str, rows: list[dict]) -> None:

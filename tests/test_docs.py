@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adaptkry.models import methods
+from adaptkry.models.methods import METHODS
 from adaptkry.spectral import filters
 
 ROOT = Path(__file__).parents[1]
@@ -37,12 +37,21 @@ def test_a_wrong_example_would_be_noticed(tmp_path):
 
 
 def test_the_worked_example_of_adding_a_method_runs():
-    page = next(page for page in PAGES if page.name == "add-a-method.md")
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    page = next(page for page in PAGES if page.name == "add-a-method.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
     try:
-        exec("\n".join(blocks), {})  # the page's own assertions count
-        assert methods.METHODS["s2gc"]["start"] == "s2gc"
+        exec("\n".join(blocks), {"S2GC_TOML": toml})  # the page's own assertions count
+        assert METHODS["s2gc"].settings["initial_weights"] == "s2gc"
     finally:
         filters.INITIAL_WEIGHTS.pop("s2gc", None)
-        methods.METHODS.pop("s2gc", None)
+        METHODS.pop("s2gc", None)
+
+
+def test_pre_commit_runs_the_checks_of_make_check():
+    check = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert check is not None
+    commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in check[1].splitlines()]
+    hooks = re.findall(r"entry: (.*)", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert hooks == commands

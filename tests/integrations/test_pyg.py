@@ -15,16 +15,16 @@ def data():
 
 
 def test_the_transform_puts_the_basis_into_data():
-    graph, made = data()
-    found = KrylovBasis(taus=(0.8,), degree=4)(made).basis
+    graph, pyg_data = data()
+    found = KrylovBasis(taus=(0.8,), degree=4)(pyg_data).basis
     torch.testing.assert_close(found, stack(krylov(Propagation(graph, 0.8), graph.x.float(), 4)))
 
 
-def test_the_layer_filters_and_lets_gradients_through_to_signal_and_weights():
-    graph, made = data()
+def test_the_layer_filters_and_gradients_reach_signal_and_weights():
+    graph, pyg_data = data()
     layer = KrylovConv(degree=3, tau=0.8)
     x = graph.x.float().requires_grad_()
-    out = layer(x, made.edge_index)
+    out = layer(x, pyg_data.edge_index)
     P = Propagation(graph, 0.8).to_dense().float()
     powers = torch.stack([torch.linalg.matrix_power(P, k) for k in range(4)])
     wanted = torch.einsum("k,kij,jd->id", layer.filter.coefficients, powers, x)

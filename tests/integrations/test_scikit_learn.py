@@ -16,34 +16,34 @@ NODES, LABELS = np.arange(200), GRAPH.y.numpy()
 def test_it_learns_from_features_and_edges_with_minus_one_for_unknown():
     edges = np.stack(GRAPH.adjacency.nonzero())
     known = np.where(NODES < 120, LABELS, -1)
-    made = AdaptKryClassifier(**QUICK).fit(GRAPH.x.numpy(), known, edges)
-    chances = made.predict_proba(GRAPH.x.numpy())
-    assert chances.shape == (200, 2)
-    np.testing.assert_allclose(chances.sum(1), 1, rtol=1e-5)
-    assert (made.predict(GRAPH.x.numpy()) == LABELS)[120:].mean() > 0.75
+    classifier = AdaptKryClassifier(**QUICK).fit(GRAPH.x.numpy(), known, edges)
+    probabilities = classifier.predict_proba(GRAPH.x.numpy())
+    assert probabilities.shape == (200, 2)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    assert (classifier.predict(GRAPH.x.numpy()) == LABELS)[120:].mean() > 0.75
 
 
-def test_it_keeps_scikit_learns_contract():
-    made = AdaptKryClassifier(GRAPH, taus=(0.5, 1.0), degree=2)
-    assert made.get_params()["degree"] == 2
-    other = clone(made)
+def test_parameters_can_be_read_set_and_cloned():
+    classifier = AdaptKryClassifier(GRAPH, taus=(0.5, 1.0), degree=2)
+    assert classifier.get_params()["degree"] == 2
+    other = clone(classifier)
     assert isinstance(other, AdaptKryClassifier)
     assert other.set_params(degree=5).get_params()["degree"] == 5
-    assert made.degree == 2
+    assert classifier.degree == 2
 
 
-def test_cross_validation_and_grid_search_cut_node_numbers():
-    made = AdaptKryClassifier(GRAPH, **QUICK)
-    assert cross_val_score(made, NODES, LABELS, cv=3).mean() > 0.75
-    search = GridSearchCV(made, {"degree": [0, 3]}, cv=2).fit(NODES, LABELS)
+def test_cross_validation_and_grid_search_divide_node_numbers():
+    classifier = AdaptKryClassifier(GRAPH, **QUICK)
+    assert cross_val_score(classifier, NODES, LABELS, cv=3).mean() > 0.75
+    search = GridSearchCV(classifier, {"degree": [0, 3]}, cv=2).fit(NODES, LABELS)
     assert search.best_params_ == {"degree": 3}
 
 
 def test_class_names_may_be_strings():
     names = np.array(["left", "right"])[LABELS]
-    made = AdaptKryClassifier(GRAPH, **QUICK).fit(NODES[:150], names[:150])
-    assert set(made.predict(NODES)) == {"left", "right"}
-    assert made.score(NODES[150:], names[150:]) > 0.75
+    classifier = AdaptKryClassifier(GRAPH, **QUICK).fit(NODES[:150], names[:150])
+    assert set(classifier.predict(NODES)) == {"left", "right"}
+    assert classifier.score(NODES[150:], names[150:]) > 0.75
 
 
 @pytest.mark.parametrize(

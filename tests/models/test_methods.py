@@ -15,18 +15,22 @@ from torch_geometric.transforms import SIGN
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm
-from adaptkry.models import batched as models
-from adaptkry.models.methods import FALLBACK_GRID, METHODS, PUBLISHED, SOURCES
-from adaptkry.models.recipe import Recipe, inputs_of, recipe
-from adaptkry.models.stages import ModelShape, coefficients
+from adaptkry.models import batched
+from adaptkry.models.inputs import model_inputs
+from adaptkry.models.methods import METHODS
+from adaptkry.models.recipe import Recipe, recipe
+from adaptkry.models.stages import ModelShape, PolynomialFilter, filter_weights
 from adaptkry.spectral.bases import stack
 from adaptkry.spectral.filters import INITIAL_WEIGHTS
 from adaptkry.spectral.operators import Diagonal
 from adaptkry.spectral.propagation import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES, gaussian, optbasis, unifilter
-from adaptkry.training import fit as fitting
-from adaptkry.training import run as runs
-from adaptkry.training.loop import Member, Training
+from adaptkry.training.batches import FullBatch
+from adaptkry.training.fit import fit
+from adaptkry.training.loop import GradientDescent
+from adaptkry.training.losses import chunk_logits
+from adaptkry.training.run import load_run
+from adaptkry.training.state import Member
 
 N, D, C, B = 40, 7, 3, 2
 
@@ -46,18 +50,18 @@ class Built:
     """A method with fresh weights on a graph, and its logits at all nodes."""
 
     def __init__(self, method: str, graph: Graph, **changes):
-        self.made = recipe(method, hidden=6, normalise=False, **changes)
-        self.inputs = inputs_of(graph, self.made)
-        self.layout = ModelShape(self.made, len(self.inputs.terms), D, C)
-        self.weights = models.initial_weights(self.layout, [(seed, self.made) for seed in range(B)])
+        self.recipe = recipe(method, hidden=6, normalise=False, **changes)
+        self.inputs = model_inputs(graph, self.recipe)
+        self.shape = ModelShape(self.recipe, len(self.inputs.terms), D, C)
+        self.weights = batched.initial_weights(self.shape, [(seed, self.recipe) for seed in range(B)])
         self.graph = graph
 
     def logits(self, **changes) -> torch.Tensor:
-        layout = replace(self.layout, made=replace(self.made, **changes))
+        shape = replace(self.shape, recipe=replace(self.recipe, **changes))
         rows = torch.arange(N).expand(B, -1)
-        kept = {"mix": torch.eye(self.layout.terms)[:B]} if self.made.method == "asgc" else {}
-        real = torch.ones(B, N, 1)
-        return models.logits(layout, self.weights, kept, self.inputs.terms, rows, real, self.inputs.operator)
+        statistics = {"basis_mix": torch.eye(self.shape.terms)[:B]} if self.recipe.method == "asgc" else {}
+        counted = torch.ones(B, N, 1)
+        return batched.logits(shape, self.weights, statistics, self.inputs.terms, rows, counted, self.inputs.operator)
 
     def weight(self, name: str, member: int) -> torch.Tensor:
         return self.weights[name][member]
@@ -75,10 +79,10 @@ class TestAgainstPyG:
         built = Built("gcn", graph)
         for i in range(B):
             first, second = GCNConv(D, 6), GCNConv(6, C)
-            first.lin.weight.data = built.weight("weight1", i).T
-            first.bias.data = built.weight("bias2", i)[0]
-            second.lin.weight.data = built.weight("weight5", i).T
-            second.bias.data = built.weight("bias7", i)[0]
+            first.lin.weight.data = built.weight("mlp/1/weight", i).T
+            first.bias.data = built.weight("mlp/2/bias", i)[0]
+            second.lin.weight.data = built.weight("mlp/5/weight", i).T
+            second.bias.data = built.weight("mlp/7/bias", i)[0]
             edges = edges_of(graph, "keep")  # PyG adds the missing loops only
             wanted = second(torch.relu(first(graph.x, edges)), edges)
             assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
@@ -88,7 +92,8 @@ class TestAgainstPyG:
         built = Built("sgc", graph, degree=degree)
         for i in range(B):
             layer = SGConv(D, C, K=degree)
-            layer.lin.weight.data, layer.lin.bias.data = built.weight("weight1", i).T, built.weight("bias1", i)[0]
+            layer.lin.weight.data = built.weight("mlp/1/weight", i).T
+            layer.lin.bias.data = built.weight("mlp/1/bias", i)[0]
             assert_close(built.logits()[i], layer(graph.x, edges_of(graph, "keep")), rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("degree", [1, 2, 4])
@@ -98,7 +103,7 @@ class TestAgainstPyG:
         for i in range(B):
             layers = ChebConv(D, 6, degree + 1), ChebConv(6, C, degree + 1)
             for layer, name, width, place in zip(
-                layers, ("weight1", "weight6"), (D, 6), ("bias2", "bias7"), strict=True
+                layers, ("mlp/1/weight", "mlp/6/weight"), (D, 6), ("mlp/2/bias", "mlp/7/bias"), strict=True
             ):
                 for k, lin in enumerate(layer.lins):
                     lin.weight.data = built.weight(name, i)[k * width : (k + 1) * width].T
@@ -109,8 +114,7 @@ class TestAgainstPyG:
     @pytest.mark.parametrize("alpha", [0.1, 0.5])
     def test_appnp(self, graph, alpha):
         built = Built("appnp", graph, alpha=alpha)
-        stages = tuple(stage for stage in built.made.stages if stage != "filter")
-        plain = built.logits(stages=stages)  # f(X): the stages' places, and so their weights, stay the same
+        plain = without_filter(built)  # f(X): the stages' positions, and so their weights, stay the same
         layer = APPNP(K=10, alpha=alpha)
         for i in range(B):
             wanted = layer(plain[i], edges_of(graph, "keep"))
@@ -120,12 +124,12 @@ class TestAgainstPyG:
         built = Built("arma", graph)
         for i in range(B):
             layer = ARMAConv(D, 6, num_stacks=3, num_layers=2, shared_weights=True, act=torch.nn.ReLU())
-            layer.init_weight.data = built.weight("first0", i).view(D, 3, 6).transpose(0, 1)
-            layer.weight.data = built.weight("inner0", i)[None]
-            layer.root_weight.data = built.weight("root0", i).view(D, 3, 6).transpose(0, 1)[None]
-            layer.bias.data = built.weight("bias0", i).view(3, 1, 6)[None]
+            layer.init_weight.data = built.weight("mlp/0/first", i).view(D, 3, 6).transpose(0, 1)
+            layer.weight.data = built.weight("mlp/0/inner", i)[None]
+            layer.root_weight.data = built.weight("mlp/0/root", i).view(D, 3, 6).transpose(0, 1)[None]
+            layer.bias.data = built.weight("mlp/0/bias", i).view(3, 1, 6)[None]
             hidden = layer(graph.x, edges_of(graph))
-            wanted = hidden @ built.weight("weight2", i) + built.weight("bias2", i)
+            wanted = hidden @ built.weight("mlp/2/weight", i) + built.weight("mlp/2/bias", i)
             assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
 
     @pytest.mark.filterwarnings("ignore:Sparse")  # PyG's own
@@ -142,7 +146,7 @@ GRID = np.linspace(-1, 1, 41)
 
 
 def without_filter(built: Built) -> torch.Tensor:
-    return built.logits(stages=tuple(stage for stage in built.made.stages if stage != "filter"))
+    return built.logits(stages=tuple(stage for stage in built.recipe.stages if stage != PolynomialFilter()))
 
 
 @pytest.mark.parametrize("method", IDENTITY)
@@ -151,12 +155,14 @@ def test_bernnet_and_chebnetii_start_as_the_identity(method):
     assert_close(built.logits(), without_filter(built), rtol=1e-5, atol=1e-5)
 
 
-def response(made: Recipe, weights: dict) -> np.ndarray:
+def response(recipe: Recipe, weights: dict) -> np.ndarray:
     """The response of member 0 at GRID, eigenvalues of P, through the code that trains: [41] or [41, channels]."""
-    w = coefficients(made, {name: w.double() for name, w in weights.items()})[0]
-    basis = ALL_BASES["chebyshev" if made.basis == "bernstein" else made.basis]
+    w = filter_weights(recipe, {name: w.double() for name, w in weights.items()})[0]
+    basis = ALL_BASES[recipe.basis]
+    basis = ALL_BASES[basis.expands_in[0]] if basis.expands_in else basis
     ones = torch.ones(len(GRID), 1, dtype=torch.float64)
-    terms = stack(list(basis(Diagonal(torch.from_numpy(GRID)), ones, made.degree, **dict(made.basis_options))))[:, :, 0]
+    spectrum, options = Diagonal(torch.from_numpy(GRID)), dict(recipe.basis_options)
+    terms = stack(list(basis(spectrum, ones, recipe.degree, **options)))[:, :, 0]
     return torch.einsum("mk,...k->m...", terms, w).numpy()
 
 
@@ -167,14 +173,14 @@ def drawn(*shape) -> torch.Tensor:
 def test_gprgnn_is_a_sum_of_powers():
     theta = drawn(11)
     wanted = sum(float(theta[0, k]) * GRID**k for k in range(11))
-    np.testing.assert_allclose(response(recipe("gprgnn"), {"filter": theta}), wanted, atol=1e-9)
+    np.testing.assert_allclose(response(recipe("gprgnn"), {"filter/weights": theta}), wanted, atol=1e-9)
 
 
 def test_bernnet_is_bernsteins_formula():
     theta, rough = drawn(11), 1 - GRID
     terms = [comb(10, k) / 2**10 * (2 - rough) ** (10 - k) * rough**k for k in range(11)]
     wanted = sum(max(float(theta[0, k]), 0) * term for k, term in enumerate(terms))
-    np.testing.assert_allclose(response(recipe("bernnet"), {"filter": theta}), wanted, atol=1e-9)
+    np.testing.assert_allclose(response(recipe("bernnet"), {"filter/weights": theta}), wanted, atol=1e-9)
 
 
 def test_chebnetii_is_its_papers_formula_on_minus_p():
@@ -185,15 +191,15 @@ def test_chebnetii_is_its_papers_formula_on_minus_p():
         for k in range(K + 1)
     ]
     wanted = w[0] / 2 + sum(w[k] * np.cos(k * np.arccos(-GRID)) for k in range(1, K + 1))
-    np.testing.assert_allclose(response(recipe("chebnetii"), {"filter": theta}), wanted, atol=1e-9)
+    np.testing.assert_allclose(response(recipe("chebnetii"), {"filter/weights": theta}), wanted, atol=1e-9)
 
 
 def test_evennet_ignores_odd_hops():
     theta = drawn(11)
     made = recipe("evennet")
     wanted = sum(float(theta[0, k]) * GRID**k for k in range(0, 11, 2))
-    np.testing.assert_allclose(response(made, {"filter": theta}), wanted, atol=1e-9)
-    start = INITIAL_WEIGHTS[made.start](made.degree, made.alpha)[::2]
+    np.testing.assert_allclose(response(made, {"filter/weights": theta}), wanted, atol=1e-9)
+    start = INITIAL_WEIGHTS[made.initial_weights](made.degree, made.alpha)[::2]
     assert_close(start, torch.tensor([0.1 * 0.9 ** (2 * k) for k in range(6)]))
 
 
@@ -203,15 +209,15 @@ def test_jacobiconv_is_damped_jacobi_polynomials(a, b):
     theta, eta = drawn(C, 11), drawn(11) / 2
     damp = np.cumprod(np.concatenate([[1.0], 1.5 * np.tanh(eta[0, :-1].numpy())]))
     wanted = sum(theta[0, :, k].numpy() * damp[k] * eval_jacobi(k, a, b, GRID)[:, None] for k in range(11))
-    np.testing.assert_allclose(response(made, {"filter": theta, "basis_eta": eta}), wanted, atol=1e-8)
+    np.testing.assert_allclose(response(made, {"filter/weights": theta, "basis/damping": eta}), wanted, atol=1e-8)
 
 
 def test_jacobiconvs_published_sign_differs_from_the_textbook_unless_a_equals_b():
     theta, eta = drawn(C, 11), drawn(11) / 2
     for a, b, same in ((1.0, 1.0, True), (2.0, -0.25, False)):
-        options = (("a", a), ("b", b))
+        options, weights = (("a", a), ("b", b)), {"filter/weights": theta, "basis/damping": eta}
         textbook, published = (
-            response(recipe("jacobiconv", basis_options=options + more), {"filter": theta, "basis_eta": eta})
+            response(recipe("jacobiconv", basis_options=options + more), weights)
             for more in ((), (("published", True),))
         )
         assert np.allclose(textbook, published) == same
@@ -230,7 +236,8 @@ def test_the_published_jacobi_recurrence_step_by_step():
     theta, eta = drawn(C, 11), torch.full((1, 11), 40.0, dtype=torch.float64)
     damp = made.damping ** np.arange(11)
     wanted = sum(theta[0, :, k].numpy() * damp[k] * q[k][:, None] for k in range(11))
-    np.testing.assert_allclose(response(made, {"filter": theta, "basis_eta": eta}), wanted, rtol=1e-9, atol=1e-9)
+    found = response(made, {"filter/weights": theta, "basis/damping": eta})
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
@@ -244,26 +251,26 @@ def test_gnn_lf_and_hf_are_their_iterations(alpha):
         for _ in range(10):
             z = again / scale * GRID * z + alpha * first
         made = recipe(method, alpha=alpha)
-        theta = INITIAL_WEIGHTS[made.start](made.degree, alpha)[None]
-        np.testing.assert_allclose(response(made, {"filter": theta}), z, atol=1e-5)
+        theta = INITIAL_WEIGHTS[made.initial_weights](made.degree, alpha)[None]
+        np.testing.assert_allclose(response(made, {"filter/weights": theta}), z, atol=1e-5)
 
 
 def test_favardgnn_is_its_recurrence():
     built = Built("favardgnn", GRAPHS[0], degree=4)
     die = torch.Generator().manual_seed(0)
-    for name in ("filter", "basis_shift", "basis_scale"):
+    for name in ("filter/weights", "basis/shift", "basis/scale"):
         built.weights[name] = torch.randn(built.weights[name].shape, generator=die)
     P = Propagation(GRAPHS[0].without_self_loops(), 1.0, isolated=0.0).to_dense().float()
     for i in range(B):
-        x = torch.relu(GRAPHS[0].x @ built.weight("weight2", i) + built.weight("bias2", i))
-        w, shift, scale = (built.weight(name, i) for name in ("filter", "basis_shift", "basis_scale"))
+        x = torch.relu(GRAPHS[0].x @ built.weight("mlp/2/weight", i) + built.weight("mlp/2/bias", i))
+        w, shift, scale = (built.weight(name, i) for name in ("filter/weights", "basis/shift", "basis/scale"))
         scale = scale.clamp(min=0.01)
         older, newer = torch.zeros_like(x), x / scale[:, 0]
         total = w[:, 0] * newer
         for k in range(1, 5):
             older, newer = newer, (P @ newer - shift[:, k - 1] * newer - scale[:, k - 1] * older) / scale[:, k]
             total = total + w[:, k] * newer
-        wanted = total @ built.weight("weight7", i) + built.weight("bias7", i)
+        wanted = total @ built.weight("mlp/7/weight", i) + built.weight("mlp/7/bias", i)
         assert_close(built.logits()[i], wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))
 
 
@@ -303,46 +310,45 @@ COUPLED = [name for name in METHODS if recipe(name).propagates]
 
 
 @pytest.mark.parametrize("method", COUPLED)
-def test_coupled_members_alone_equal_members_in_company(method):
+def test_a_coupled_member_alone_equals_the_same_member_in_a_batch(method):
     graph = csbm(nodes=90, phi=-0.5, features=6, classes=3, seed=0)
-    made = recipe(method, hidden=5, epochs=12, degree=None if METHODS[method].get("degree") else 3)
+    made = recipe(method, hidden=5, epochs=12, degree=None if METHODS[method].settings.get("degree") else 3)
     split = splits.stratified(graph.y, count=2)
-    inputs = inputs_of(graph, made)
-    layout = ModelShape(made, 1 if "input" in made.stages else len(inputs.terms), 6, 3)
-    company = [Member(i % 2, i, replace(made, mlp_lr=0.01 * (i + 1), mlp_dropout=0.2 * i)) for i in range(3)]
+    inputs = model_inputs(graph, made)
+    shape = ModelShape(made, len(inputs.terms), 6, 3)
+    members = [Member(i % 2, i, replace(made, mlp_lr=0.01 * (i + 1), mlp_dropout=0.2 * i)) for i in range(3)]
 
     def train(members):
-        terms, masks = inputs.terms.double(), {"train": split.train, "validation": split.validation}
-        training = Training(layout, terms, graph.y, masks, members, operator=inputs.operator)
-        training.run()
-        return training.logits()
+        masks = {"train": split.train, "validation": split.validation}
+        split_of_member = torch.tensor([member.split for member in members])
+        batches = FullBatch(inputs.terms.double(), graph.y, masks, split_of_member, operator=inputs.operator)
+        state = GradientDescent(shape, batches, members).run()
+        ((logits, _),) = chunk_logits(shape, state.group("best"), batches.chunks(), inputs.operator)
+        return logits
 
-    together = train(company)
-    for i, one in enumerate(company):
+    together = train(members)
+    for i, one in enumerate(members):
         assert_close(together[i], train([one])[0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_the_built_in_graph_saves_and_predicts(method, tmp_path):
     graph = csbm(nodes=200, phi=0.8, information=1.5, seed=0)
-    run = fitting.fit(graph, recipe(method, epochs=150, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
-    assert np.mean([row["test"] for row in run.rows]) > 0.8
-    back = runs.load_run(run.save(tmp_path))
+    run = fit(graph, recipe(method, epochs=150, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
+    assert np.mean([result.test for result in run.results]) > 0.8
+    back = load_run(run.save(tmp_path))
     assert torch.equal(back.probabilities(graph), run.probabilities(graph))
 
 
-def test_every_method_says_where_it_was_taken_from():
-    assert set(SOURCES) == set(METHODS)
-
-
-def test_every_published_and_tried_setting_makes_a_recipe():
-    for method, graphs in PUBLISHED.items():
-        for name in graphs:
-            assert recipe(method, name).method == method
-    for method, grid in FALLBACK_GRID.items():
-        for name, values in grid.items():
+def test_every_method_has_a_source_and_every_setting_of_its_file_makes_a_recipe():
+    for name, method in METHODS.items():
+        assert method.source
+        for graph, settings in method.published.items():
+            found = recipe(name, graph)
+            assert all(getattr(found, setting) == value for setting, value in settings.items() if setting != "stages")
+        for setting, values in method.fallback_grid.items():
             for value in values:
-                assert getattr(recipe(method, **{name: value}), name) == value
+                assert getattr(recipe(name, **{setting: value}), setting) == value
 
 
 class Products:

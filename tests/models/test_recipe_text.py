@@ -1,6 +1,6 @@
 import pytest
 
-from adaptkry.models import recipe_text as settings
+from adaptkry.models.recipe_text import merge, parse
 
 
 @pytest.mark.parametrize(
@@ -15,32 +15,32 @@ from adaptkry.models import recipe_text as settings
     ],
 )
 def test_text_is_read_as_the_kind_of_value_a_setting_holds(text, setting):
-    assert settings.read(text) == setting
+    assert parse(text) == setting
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hidden", "name=value, such as hidden=128, but 'hidden' came"),
+        ("hidden", "name=value, such as hidden=128; got 'hidden'"),
         ("hiden=3", "unknown setting 'hiden'. Did you mean 'hidden'"),
-        ("hidden=3.5", "hidden wants a whole number, but '3.5' came"),
-        ("mlp_lr=fast", "mlp_lr wants a number, but 'fast' came"),
-        ("mlp_lr=nan", "mlp_lr wants a number, but 'nan' came"),
-        ("batch_norm=maybe", "batch_norm wants true or false, but 'maybe' came"),
-        ("taus=0.5,,1", "taus wants a number"),
+        ("hidden=3.5", "hidden must be a whole number; got '3.5'"),
+        ("mlp_lr=fast", "mlp_lr must be a number; got 'fast'"),
+        ("mlp_lr=nan", "mlp_lr must be a number; got 'nan'"),
+        ("batch_norm=maybe", "batch_norm must be true or false; got 'maybe'"),
+        ("taus=0.5,,1", "taus must be a number, or several"),
         ("method=mlp", "unknown setting 'method'"),
     ],
 )
 def test_text_that_is_no_setting_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        settings.read(text)
+        parse(text)
 
 
 def test_options_and_settings_join_and_never_contradict_each_other():
-    assert settings.merged({"degree": 3, "taus": [1.0], "epochs": None}, ["hidden=8"]) == {
+    assert merge({"degree": 3, "taus": [1.0], "epochs": None}, ["hidden=8"]) == {
         "degree": 3,
         "taus": (1.0,),
         "hidden": 8,
     }
-    with pytest.raises(ValueError, match="degree came twice"):
-        settings.merged({"degree": 3}, ["degree=4"])
+    with pytest.raises(ValueError, match="got degree twice"):
+        merge({"degree": 3}, ["degree=4"])

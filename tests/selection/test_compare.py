@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,21 +13,61 @@ from adaptkry.common import memory
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm
-from adaptkry.models.methods import FALLBACK_GRID
+from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import PER_MEMBER, recipe
 from adaptkry.selection import compare as comparison
-from adaptkry.selection import grid as tuning
+from adaptkry.selection.compare import compare
+from adaptkry.selection.grid import alternatives, batches
 
 GRAPH = csbm(nodes=150, phi=-0.4, information=0.5, seed=0)
-SPLIT = splits.stratified(GRAPH.y, count=4)
+SPLITS = splits.stratified(GRAPH.y, count=4)
+NAMES = ["mlp", "adaptkry", "gcn"]
+DIFFERENCES = ("difference", "difference_half_width")
+QUICK = {"device": "cpu", "epochs": 30}
 
 
 @pytest.fixture(scope="module")
-def entries():
-    return comparison.compare(GRAPH, ["mlp", "adaptkry", "gcn"], SPLIT, {"epochs": 30}, device="cpu")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("comparison")
 
 
-def test_entries_are_ranked_and_say_what_they_cost(entries):
+@pytest.fixture(scope="module")
+def entries(folder):
+    return compare(GRAPH, NAMES, SPLITS, out=folder, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """The folder of a comparison that was stopped after two of three methods, and their entries."""
+    folder, seen = tmp_path_factory.mktemp("stopped") / "out", []
+
+    def stop(entry):
+        seen.append(json.loads(json.dumps(entry)))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(GRAPH, NAMES, SPLITS, out=folder, on_entry=stop, **QUICK)
+    return folder, seen
+
+
+@pytest.fixture
+def copy(stopped, tmp_path):
+    """A copy of that folder, to continue in."""
+    return shutil.copytree(stopped[0], tmp_path / "copy")
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The names of the methods that are trained from now on."""
+    real, names = comparison.compare_one, []
+    monkeypatch.setattr(
+        comparison, "compare_one", lambda data, method, *rest: (names.append(method), real(data, method, *rest))[1]
+    )
+    return names
+
+
+def test_entries_are_ranked_and_list_their_costs(entries):
     means = [one["mean"] for one in entries]
     assert means == sorted(means, reverse=True)
     for one in entries:
@@ -35,7 +76,7 @@ def test_entries_are_ranked_and_say_what_they_cost(entries):
         assert len(one["rows"]) == 4
     gcn = next(one for one in entries if one["method"] == "gcn")
     assert len(gcn["tried"]) == 6  # no settings are published for this graph
-    assert max(gcn["tried"], key=lambda row: row["validation"])["config"] == gcn["rows"][0]["config"]
+    assert max(gcn["tried"], key=lambda row: row["validation"])["settings"] == gcn["rows"][0]["settings"]
 
 
 def test_intervals_are_students_and_differences_are_paired(entries):
@@ -44,88 +85,135 @@ def test_intervals_are_students_and_differences_are_paired(entries):
     low, high = stats.t.interval(0.95, 3, scores.mean(), scores.std(ddof=1) / 2)
     assert (best["low"], best["high"]) == pytest.approx((max(0, low), min(1, high)))
     pairs = comparison.test_scores(other["rows"]) - scores
-    assert best["behind"] == 0
-    assert other["behind"] == pytest.approx(pairs.mean())
-    assert other["behind_half"] == pytest.approx(stats.t.ppf(0.975, 3) * pairs.std(ddof=1) / 2)
+    assert best["difference"] == 0
+    assert other["difference"] == pytest.approx(pairs.mean())
+    assert other["difference_half_width"] == pytest.approx(stats.t.ppf(0.975, 3) * pairs.std(ddof=1) / 2)
 
 
-def test_a_method_that_cannot_run_leaves_a_gap_and_the_others_go_on(monkeypatch, tmp_path):
-    def refuse(*_, **__):
-        raise MemoryError("the dense solve does not fit")
+def test_the_folder_holds_every_entry_and_every_row(entries, folder):
+    page = json.loads((folder / "comparison.json").read_text())
+    without_rows = [{name: value for name, value in one.items() if name != "rows"} for one in entries]
+    assert page == json.loads(json.dumps({"warnings": list(SPLITS.warnings), "methods": without_rows}))
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert rows == json.loads(json.dumps([row for one in entries for row in one["rows"]]))
 
-    real = tuning.choose
-    monkeypatch.setattr(
-        tuning, "choose", lambda g, made, *a, **k: (refuse if made[0].method == "asgc" else real)(g, made, *a, **k)
-    )
-    found = comparison.compare(GRAPH, ["asgc", "mlp"], SPLIT, {"epochs": 5}, device="cpu")
+
+def test_a_method_that_cannot_run_has_a_reason_and_is_tried_again_on_resuming(monkeypatch, tmp_path, trained):
+    real, request = comparison.choose, {"device": "cpu", "epochs": 5, "out": tmp_path}
+
+    def choose(data, recipes, *rest, **options):
+        if recipes[0].method == "asgc":
+            raise MemoryError("the dense solve does not fit")
+        return real(data, recipes, *rest, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(comparison, "choose", choose)
+        found = compare(GRAPH, ["asgc", "mlp"], SPLITS, **request)
     assert [one["method"] for one in found] == ["mlp", "asgc"]
     assert found[1]["failed"] == "the dense solve does not fit"
-    page = json.loads(comparison.save(found, SPLIT, tmp_path).read_text())
+    page = json.loads((tmp_path / "comparison.json").read_text())
     assert page["methods"][1]["mean"] is None
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 4
+    trained.clear()
+    again = {one["method"]: one for one in compare(GRAPH, ["asgc", "mlp"], SPLITS, resume=True, **request)}
+    assert trained == ["asgc"]
+    assert again["asgc"]["failed"] is None
+    assert again["mlp"]["mean"] == found[0]["mean"]
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
 
 
-def test_a_comparison_that_was_stopped_goes_on_with_the_methods_it_has(entries, tmp_path, monkeypatch):
-    key = comparison.key_of(GRAPH, SPLIT, {"epochs": 30})
-    assert comparison.load(tmp_path, key) == []
-    comparison.save(entries[:2], SPLIT, tmp_path, key)
-    real, trained = comparison.entry, []
-    monkeypatch.setattr(
-        comparison, "entry", lambda g, method, *rest: (trained.append(method), real(g, method, *rest))[1]
-    )
-    kept = comparison.load(tmp_path, key)
-    more = {"device": "cpu", "kept": kept}
-    again = comparison.compare(GRAPH, ["mlp", "adaptkry", "gcn"], SPLIT, {"epochs": 30}, **more)
-    assert trained == [entries[2]["method"]]
-    assert comparison.compare(GRAPH, [], SPLIT, {"epochs": 30}, **more) == kept  # none that was trained is lost
-    for name in ("method", "mean", "low", "high", "behind", "behind_half"):
+def test_a_stopped_comparison_continues_with_the_methods_that_are_missing(entries, copy, trained):
+    again = compare(GRAPH, NAMES, SPLITS, out=copy, resume=True, **QUICK)
+    assert trained == ["gcn"]
+    for name in ("method", "mean", "low", "high", *DIFFERENCES):
         assert [one[name] for one in again] == [one[name] for one in entries]
-    with pytest.raises(ValueError, match="other settings"):
-        comparison.load(tmp_path, comparison.key_of(GRAPH, SPLIT, {"epochs": 31}))
 
 
-def test_a_method_that_has_lost_rows_or_failed_is_trained_again(entries, tmp_path):
-    lost = [entries[0] | {"failed": "no memory"}, entries[1], entries[2] | {"rows": entries[2]["rows"][:3]}]
-    comparison.save(lost, SPLIT, tmp_path, "key")
-    assert [one["method"] for one in comparison.load(tmp_path, "key")] == [entries[1]["method"]]
+def test_no_finished_method_is_lost_on_resuming_with_fewer(stopped, copy, trained):
+    for name in ("comparison.json", "rows.jsonl"):  # both are written again from the journal
+        (copy / name).unlink()
+    kept = compare(GRAPH, ["mlp"], SPLITS, out=copy, resume=True, **QUICK)
+    assert trained == []
+    first = sorted(stopped[1], key=lambda one: one["mean"], reverse=True)
+    plain, wanted = (
+        [{name: value for name, value in one.items() if name not in DIFFERENCES} for one in entries]
+        for entries in (kept, first)
+    )
+    assert plain == wanted
+    assert len(json.loads((copy / "comparison.json").read_text())["methods"]) == 2
+    assert len((copy / "rows.jsonl").read_text().splitlines()) == 8
 
 
-def test_a_method_whose_trainings_all_fail_says_why():
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"epochs": 31}, "epochs was 30, now 31"),
+        ({"hidden": 8}, "hidden was not set, now 8"),
+        ({"splits": splits.stratified(GRAPH.y, count=3)}, "splits was 4, now 3"),
+        ({"splits": splits.stratified(GRAPH.y, count=4, seed=9)}, "the data .* was"),
+        ({"data": csbm(nodes=150, phi=-0.4, information=0.5, seed=1)}, "the data .* was"),
+    ],
+    ids=["epochs", "hidden", "fewer-splits", "other-splits", "other-graph"],
+)
+def test_another_comparison_is_not_continued(copy, trained, other, named):
+    before = {path.name: path.read_bytes() for path in copy.iterdir()}
+    request = {"data": GRAPH, "methods": NAMES, "splits": SPLITS, "out": copy, "resume": True} | QUICK | other
+    with pytest.raises(ValueError, match=f"was started with other settings: {named}"):
+        compare(**request)
+    assert trained == []
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
+
+
+def test_a_damaged_method_is_refused_and_one_that_was_cut_off_is_trained_again(copy, trained):
+    journal = copy / "journal.jsonl"
+    header, first, second = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(header + first[:100] + b"\n" + second)
+    with pytest.raises(ValueError, match=r"line 2 of .* is damaged"):
+        compare(GRAPH, NAMES, SPLITS, out=copy, resume=True, **QUICK)
+    assert trained == []
+    journal.write_bytes(header + first + second[:100])
+    found = compare(GRAPH, NAMES[:2], SPLITS, out=copy, resume=True, **QUICK)
+    assert trained == ["adaptkry"]
+    assert {one["method"] for one in found} == {"mlp", "adaptkry"}
+
+
+def test_a_method_whose_trainings_all_fail_has_a_reason():
     huge = Graph.from_scipy(GRAPH.adjacency, 3e38 * torch.ones(150, 50), GRAPH.y)
-    found = comparison.compare(huge, ["mlp"], SPLIT, {"epochs": 5}, device="cpu")[0]
+    found = compare(huge, ["mlp"], SPLITS, device="cpu", epochs=5)[0]
     assert found["mean"] is None
     assert "finite" in found["failed"]
 
 
-def test_published_settings_are_not_tuned_and_others_are():
-    assert tuning.alternatives("bernnet", "cora") == [recipe("bernnet", "cora")]
-    tried = tuning.alternatives("gcn", "cora")
+def test_published_settings_are_used_as_they_are_and_others_are_chosen_from_a_grid():
+    assert alternatives("bernnet", "cora") == [recipe("bernnet", "cora")]
+    tried = alternatives("gcn", "cora")
     assert {(one.mlp_lr, one.mlp_decay) for one in tried} == {(a, b) for a in (0.002, 0.01, 0.05) for b in (0.0, 5e-4)}
-    assert len(tuning.alternatives("gcn", "cora", mlp_lr=0.3)) == 2
+    assert len(alternatives("gcn", "cora", mlp_lr=0.3)) == 2
 
 
-@pytest.mark.parametrize("method", FALLBACK_GRID)
-def test_recipes_of_one_batch_differ_in_their_own_settings_only(method):
-    made = tuning.alternatives(method, None)
-    groups = tuning.batches(made)
-    assert sorted(map(repr, made)) == sorted(repr(one) for group in groups for one in group)
+@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.fallback_grid])
+def test_recipes_of_one_batch_differ_in_settings_per_member_only(method):
+    recipes = alternatives(method, None)
+    groups = batches(recipes)
+    assert sorted(map(repr, recipes)) == sorted(repr(one) for group in groups for one in group)
     for group in groups:
-        plain = {replace(one, **{name: getattr(group[0], name) for name in PER_MEMBER}) for one in group}
-        assert plain == {group[0]}
+        assert group[0].per_member <= PER_MEMBER
+        shared = {replace(one, **{name: getattr(group[0], name) for name in one.per_member}) for one in group}
+        assert shared == {group[0]}
 
 
-def test_peak_memory_sees_what_was_held_and_let_go():
+def test_peak_memory_includes_what_was_allocated_and_freed():
     with memory.peak() as quiet:
         pass
     if quiet.bytes is None:
-        pytest.skip("this system does not tell")
+        pytest.skip("this system does not report it")
     with memory.peak() as loud:
         np.ones(2**25).sum()  # 256 MiB
     assert loud.bytes is not None
     assert 200 * 2**20 < loud.bytes - quiet.bytes < 400 * 2**20
 
 
-def test_memory_that_is_kept_does_not_count_for_what_comes_next():
+def test_freed_memory_that_is_kept_does_not_count_in_the_next_measurement():
     script = """
 import numpy as np
 from adaptkry.common import memory
@@ -137,5 +225,5 @@ print(found.bytes / 2**20)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     if "AssertionError" in done.stderr:
-        pytest.skip("this C library keeps what it wants")
-    assert float(done.stdout) < 400  # Python and torch take some 260
+        pytest.skip("this C library cannot keep freed memory")
+    assert float(done.stdout) < 400  # Python and torch take about 260

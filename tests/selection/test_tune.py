@@ -1,11 +1,7 @@
 import builtins
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +10,61 @@ import pytest
 import torch
 
 import adaptkry
-from adaptkry.graphs import splits
+from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.synthetic import csbm, directed_csbm
-from adaptkry.models import recipe_text as settings
-from adaptkry.models.methods import FALLBACK_GRID, METHODS, PUBLISHED
+from adaptkry.models import recipe_text
+from adaptkry.models.methods import METHODS, read_method
 from adaptkry.models.recipe import Recipe, recipe
-from adaptkry.selection import grid as tuning
-from adaptkry.selection import space as spaces
-from adaptkry.selection import trial as trials
-from adaptkry.selection import tune as search
-from adaptkry.selection.sampler import proposals
-from adaptkry.training import fit as fitting
-from adaptkry.training import run as runs
+from adaptkry.selection import trial as trial_module
+from adaptkry.selection import tune as tune_module
+from adaptkry.selection.grid import batches
+from adaptkry.selection.sampler import propose
+from adaptkry.selection.space import (
+    DEFAULT_SPACE,
+    Choice,
+    parameters_of,
+    parse_space,
+    space_of,
+    to_parameters,
+    to_settings,
+)
+from adaptkry.selection.trial import best_trial, recipe_of, train_trials
+from adaptkry.training.data import GraphData
+from adaptkry.training.fit import fit
+from adaptkry.training.run import load_run
 
 GRAPH = csbm(nodes=120, phi=-0.4, information=0.5, seed=0)
-SPLIT = splits.stratified(GRAPH.y, count=2)
-HERE = str(Path(adaptkry.__file__).parents[1])  # the program under test, wherever a command is run
-ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": HERE}
+DATA = GraphData(GRAPH)
+SPLITS = schemes.stratified(GRAPH.y, count=2)
 QUICK = {"epochs": 15, "device": "cpu"}
+ADAPTKRY_SPACE = parse_space(METHODS["adaptkry"].search_space)
 
 
-def tune(out: Path | None = None, graph=GRAPH, split=SPLIT, number: Any = 8, together: Any = 4, **options: Any):
-    return adaptkry.tune(graph, split=split, trials=number, together=together, out=out, **QUICK | options)
+def tune(out: Path | None = None, graph=GRAPH, splits=SPLITS, trials: Any = 8, together: Any = 4, **options: Any):
+    return adaptkry.tune(graph, splits=splits, trials=trials, together=together, out=out, **QUICK | options)
 
 
-def told(rows, *less):
-    """Rows without what a second run takes from the clock."""
-    return [{name: value for name, value in row.items() if name not in ("seconds", *less)} for row in rows]
+def without_times(trials):
+    """Trials as they are after a file, without their duration, which differs from run to run."""
+    plain = json.loads(json.dumps(trials))
+    return [{name: value for name, value in trial.items() if name != "seconds"} for trial in plain]
+
+
+def rows_of(run):
+    return json.loads(json.dumps([result.to_row() for result in run.results]))
+
+
+def count_fits(monkeypatch):
+    """Numbers of recipes that are trained as one batch from now on."""
+    sizes = []
+
+    def counted(data, method, *rest, **options):
+        sizes.append(1 if isinstance(method, Recipe) else len(method))
+        return fit(data, method, *rest, **options)
+
+    for module in (trial_module, tune_module):
+        monkeypatch.setattr(module, "fit", counted)
+    return sizes
 
 
 @pytest.fixture(scope="module")
@@ -53,219 +77,232 @@ def tuned(folder):
     return tune(folder)
 
 
-def test_the_best_trial_on_validation_is_the_one_that_is_trained(tuned):
-    run, rows = tuned
-    assert [row["trial"] for row in rows] == list(range(8))
-    best = trials.best(rows)
-    assert best["validation"] == max(row["validation"] for row in rows)
-    assert set(run.recipes) == {trials.recipe_of(best)}
-    assert [row["validation"] for row in run.rows] == pytest.approx(best["validations"], abs=1e-6)
-    assert all(row["test"] is not None for row in run.rows)
+def test_the_best_trial_on_validation_is_trained_and_tested(tuned):
+    run, trials = tuned
+    assert [trial["trial"] for trial in trials] == list(range(8))
+    best = best_trial(trials)
+    assert best["validation"] == max(trial["validation"] for trial in trials)
+    assert set(run.recipes) == {recipe_of(best)}
+    assert [result.validation for result in run.results] == pytest.approx(best["validations"], abs=1e-6)
+    assert all(result.test is not None for result in run.results)
 
 
-def test_a_trials_row_says_everything_but_a_test_score(tuned, folder):
-    rows = tuned[1]
+def test_a_trial_records_everything_except_a_test_score(tuned, folder):
+    trials = tuned.trials
     written = (folder / "trials.jsonl").read_text()
-    assert sorted(map(json.loads, written.splitlines()), key=lambda row: row["trial"]) == json.loads(json.dumps(rows))
+    header, *lines = map(json.loads, written.splitlines())
+    assert header["command"] == "tune"
+    assert header["request"]["seed"] == 0
+    found = [line["record"] | {"trial": int(line["name"])} for line in lines]
+    assert sorted(found, key=lambda trial: trial["trial"]) == json.loads(json.dumps(trials))
     assert "test" not in written
-    wanted = {"settings", "validation", "validations", "seconds", "state", "seed", "scheme", "metric", "version"}
-    assert all(wanted <= row.keys() for row in rows)
-    assert rows[3]["validation"] == pytest.approx(np.mean(rows[3]["validations"]))
+    expected = {"settings", "validation", "validations", "seconds", "state", "seed", "scheme", "metric", "version"}
+    assert all(expected <= trial.keys() for trial in trials)
+    assert trials[3]["validation"] == pytest.approx(np.mean(trials[3]["validations"]))
 
 
 def test_labels_of_test_nodes_change_no_trial():
-    alone = splits.Splits(*(getattr(SPLIT, part)[:1] for part in splits.PARTS))
-    hidden = GRAPH.relabelled(torch.where(alone.test[0], 1 - GRAPH.y, GRAPH.y))
-    ours, theirs = (tune(split=alone, graph=graph) for graph in (GRAPH, hidden))
-    assert told(ours[1], "search") == told(theirs[1], "search")  # `search` is a digest of the graph, labels and all
-    assert ours[0].rows[0]["test"] == pytest.approx(1 - theirs[0].rows[0]["test"])
+    single = SPLITS.take(1)
+    other = GRAPH.relabelled(torch.where(single.test[0], 1 - GRAPH.y, GRAPH.y))
+    ours, theirs = (tune(splits=single, graph=graph) for graph in (GRAPH, other))
+    assert without_times(ours.trials) == without_times(theirs.trials)
+    assert ours.run.results[0].test == pytest.approx(1 - theirs.run.results[0].test)
 
 
-def test_the_same_seed_gives_the_same_trials_and_another_one_others(tuned):
-    assert told(tune()[1]) == told(tuned[1])
-    other = tune(seed=1)[1]
-    assert other[0]["settings"] == tuned[1][0]["settings"]  # the defaults
-    assert all(a["settings"] != b["settings"] for a, b in zip(other[1:], tuned[1][1:], strict=True))
+def test_the_same_seed_gives_the_same_trials_and_another_seed_gives_others(tuned):
+    assert without_times(tune().trials) == without_times(tuned.trials)
+    other = tune(seed=1).trials
+    assert other[0]["settings"] == tuned.trials[0]["settings"]  # the defaults
+    assert all(a["settings"] != b["settings"] for a, b in zip(other[1:], tuned.trials[1:], strict=True))
 
 
 @pytest.mark.parametrize("after", [1, 4, 6, 8], ids=lambda n: f"{n}-trials")
-def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(tuned, tmp_path, after):
+def test_a_stopped_search_continues_as_if_it_had_not_been_stopped(tuned, tmp_path, after):
     seen = []
 
-    def stop(row):
-        seen.append(row)
+    def stop(trial):
+        seen.append(trial)
         if len(seen) == after:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tune(tmp_path, done=stop)
-    run, rows = tune(tmp_path, resume=True)
-    assert told(rows) == told(tuned[1])
-    assert run.rows == tuned[0].rows
+        tune(tmp_path, on_trial=stop)
+    run, trials = tune(tmp_path, resume=True)
+    assert without_times(trials) == without_times(tuned.trials)
+    assert rows_of(run) == rows_of(tuned.run)
 
 
-def test_a_finished_search_is_not_trained_again_and_can_be_prolonged(tuned, tmp_path, monkeypatch):
-    tune(tmp_path, number=6)
-    with monkeypatch.context() as patch:
-        patch.setattr(fitting, "fit", None)
-        assert told(tune(tmp_path, number=6, resume=True)[1]) == told(tuned[1][:6])
-    run, rows = tune(tmp_path, resume=True)
-    assert told(rows) == told(tuned[1])
-    assert "best of 8 trials" in run.about["warnings"][-1]
+def test_a_finished_search_is_not_trained_again_and_can_be_extended(tuned, tmp_path, monkeypatch):
+    tune(tmp_path, trials=6)
+    sizes = count_fits(monkeypatch)
+    assert without_times(tune(tmp_path, trials=6, resume=True).trials) == without_times(tuned.trials[:6])
+    assert sizes == []
+    run, trials = tune(tmp_path, resume=True)
+    assert without_times(trials) == without_times(tuned.trials)
+    assert "best of 8 trials" in run.info.warnings[-1]
 
 
-def test_trials_of_one_batch_equal_the_same_settings_alone():
-    made = [recipe("adaptkry", mlp_lr=lr, filter_dropout=p, epochs=15) for lr, p in ((0.01, 0.0), (0.05, 0.5))]
-    assert len(tuning.batches(made)) == 1
-    together = trials.train(GRAPH, made, SPLIT, "cpu")
-    for one, row in zip(made, together, strict=True):
-        alone = fitting.fit(GRAPH, one, SPLIT, device="cpu")
-        assert row["validations"] == pytest.approx([r["validation"] for r in alone.rows], abs=1e-6)
-        assert row["settings"] == asdict(one)
+def test_trials_of_one_batch_equal_separate_trainings():
+    recipes = [recipe("adaptkry", mlp_lr=lr, filter_dropout=p, epochs=15) for lr, p in ((0.01, 0.0), (0.05, 0.5))]
+    assert len(batches(recipes)) == 1
+    trials = train_trials(DATA, recipes, SPLITS, "cpu")
+    for one, trial in zip(recipes, trials, strict=True):
+        separate = fit(GRAPH, one, SPLITS, device="cpu")
+        assert trial["validations"] == pytest.approx([result.validation for result in separate.results], abs=1e-6)
+        assert trial["settings"] == one.to_dict()
 
 
-def test_trials_that_share_a_shape_train_as_one_batch(monkeypatch):
-    sizes = []
-    real = fitting.fit
-    monkeypatch.setattr(fitting, "fit", lambda g, made, *a, **k: sizes.append(np.size(made)) or real(g, made, *a, **k))
-    fixed = {"taus": (1.0,), "degree": 2, "hop_norm": False, "hidden": 16, "layers": 2}
-    tune(**fixed)
-    assert sizes == [4, 4, 1]  # two rounds, and the winner
+def test_trials_of_one_shape_train_as_one_batch(monkeypatch):
+    sizes = count_fits(monkeypatch)
+    tune(taus=(1.0,), degree=2, hop_norm=False, hidden=16, layers=2)
+    assert sizes == [4, 4, 1]  # two rounds, and the best settings
 
 
 def test_published_settings_and_defaults_are_tried_first():
     graph = csbm(nodes=80, seed=0)
     object.__setattr__(graph.info, "name", "squirrel")
-    split = splits.stratified(graph.y, count=1)
-    rows = tune(graph=graph, split=split, number=3, together=2, hidden=8)[1]
-    assert [trials.recipe_of(row) for row in rows[:2]] == [
+    splits = schemes.stratified(graph.y, count=1)
+    trials = tune(graph=graph, splits=splits, trials=3, together=2, hidden=8).trials
+    assert [recipe_of(trial) for trial in trials[:2]] == [
         recipe("adaptkry", "squirrel", hidden=8, epochs=15),
         recipe("adaptkry", None, hidden=8, epochs=15),
     ]
-    assert rows[2]["settings"]["batch_norm"]  # what does not vary is as published
-    assert {row["settings"]["hidden"] for row in rows} == {8}
+    assert trials[2]["settings"]["batch_norm"]  # what does not vary is as published
+    assert {trial["settings"]["hidden"] for trial in trials} == {8}
 
 
-def test_the_search_finds_the_direction_that_carries_the_classes():
+def test_the_search_finds_the_direction_that_predicts_the_classes():
     graph = directed_csbm(nodes=400, seed=0)
-    free = {"directions", "taus", "degree"}
-    fixed: dict[str, Any] = {name: getattr(recipe(), name) for name in spaces.SPACES["adaptkry"].keys() - free}
-    split = splits.stratified(graph.y, count=2)
-    rows = tune(graph=graph, split=split, number=12, together=6, epochs=40, **fixed)[1]
-    best = trials.best(rows)
+    varied = {"directions", "taus", "degree"}
+    fixed: dict[str, Any] = {name: getattr(recipe(), name) for name in ADAPTKRY_SPACE.keys() - varied}
+    splits = schemes.stratified(graph.y, count=2)
+    trials = tune(graph=graph, splits=splits, trials=12, together=6, epochs=40, **fixed).trials
+    best = best_trial(trials)
     assert "out" in best["settings"]["directions"]
-    assert best["validation"] > rows[0]["validation"] + 0.05  # the defaults take both
+    assert best["validation"] > trials[0]["validation"] + 0.05  # the defaults use both
 
 
-def test_trials_that_fail_are_counted_and_the_search_goes_on(monkeypatch):
-    real = fitting.fit
-
-    def fit(graph, made, split, **options):
-        if options.get("tested") is False and made[0].hidden == 256:
+def test_failed_trials_are_counted_and_the_search_continues(monkeypatch):
+    def failing_fit(data, recipes, splits, **options):
+        assert options["test"] is False
+        if recipes[0].hidden == 256:
             raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 1 GiB")
-        run = real(graph, made, split, **options)
-        for row in run.rows if made[0].hidden == 128 else ():  # type: ignore[index]
-            row["validation"] = None
+        run = fit(data, recipes, splits, **options)
+        for result in run.results if recipes[0].hidden == 128 else ():
+            result.validation = None
         return run
 
-    monkeypatch.setattr(
-        fitting, "fit", lambda g, made, s, **o: fit(g, made if isinstance(made, list) else [made], s, **o)
-    )
-    _, rows = tune(number=12)
-    state = {row["settings"]["hidden"]: (row["state"], row["reason"]) for row in rows}
+    monkeypatch.setattr(trial_module, "fit", failing_fit)
+    trials = tune(trials=12).trials
+    state = {trial["settings"]["hidden"]: (trial["state"], trial["reason"]) for trial in trials}
     assert state[256] == ("failed", "CUDA out of memory.")
     assert state[128] == ("failed", "the loss or the score was not finite on 2 of 2 splits")
     assert state[64] == ("complete", None)
-    assert {row["validation"] is None for row in rows if row["state"] == "failed"} == {True}
+    assert {trial["validation"] is None for trial in trials if trial["state"] == "failed"} == {True}
 
 
-def test_a_batch_that_does_not_fit_is_trained_one_by_one(monkeypatch):
-    made = [recipe("adaptkry", mlp_lr=lr, epochs=3) for lr in (0.01, 0.05)]
-    wanted = told(trials.train(GRAPH, made, SPLIT, "cpu"))
-    real = fitting.fit
+def test_recipes_that_do_not_fit_as_one_batch_are_trained_one_after_the_other(monkeypatch):
+    recipes = [recipe("adaptkry", mlp_lr=lr, epochs=3) for lr in (0.01, 0.05)]
+    expected = without_times(train_trials(DATA, recipes, SPLITS, "cpu"))
 
-    def fit(graph, made, *rest, **options):
-        if len(made) > 1:
+    def small_fit(data, recipes, *rest, **options):
+        if len(recipes) > 1:
             raise MemoryError
-        return real(graph, made, *rest, **options)
+        return fit(data, recipes, *rest, **options)
 
-    monkeypatch.setattr(fitting, "fit", fit)
-    assert told(trials.train(GRAPH, made, SPLIT, "cpu")) == wanted
+    monkeypatch.setattr(trial_module, "fit", small_fit)
+    assert without_times(train_trials(DATA, recipes, SPLITS, "cpu")) == expected
 
 
-def test_a_search_in_which_everything_fails_says_why():
-    with pytest.raises(ValueError, match=r"none of 4 trials could be trained. The first one: .*unknown stage"):
-        tune(number=4, stages=("combine", "foo"))
+def test_a_search_in_which_every_trial_fails_gives_the_first_reason(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("out of memory\nwith a long explanation")
+
+    monkeypatch.setattr("adaptkry.selection.trial.fit", fail)
+    with pytest.raises(ValueError, match="at least one trial must be trained; all 4 failed, first: out of memory"):
+        tune(trials=4)
+    with pytest.raises(ValueError, match="is undirected, so directions must be both; got out"):
+        tune(trials=4, directions=("out",))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_has_something_to_search_and_recipes_that_can_be_made_of_it(method):
-    made = recipe(method)
-    space = spaces.space_of(made, (), True)
+def test_every_method_has_a_space_whose_settings_are_valid_recipes(method):
+    base = recipe(method)
+    space = space_of(base, (), True)
     assert space
-    for found, _ in zip(proposals(space, [], 0), range(5), strict=False):
-        one = replace(made, **found)
-        dials = spaces.dials_at(space, vars(one))
-        assert spaces.settings_at(space, dials | {k: 0 for k in spaces.dials_of(space).keys() - dials.keys()}) == found
+    for found, _ in zip(propose(space, [], 0), range(5), strict=False):
+        one = replace(base, **found)
+        parameters = to_parameters(space, vars(one))
+        unused = {name: 0 for name in parameters_of(space).keys() - parameters.keys()}
+        assert to_settings(space, parameters | unused) == found
 
 
 @pytest.mark.parametrize("method", ["adaptkry", "orthkry", "asgc", "unifilter", "gprgnn", "gcn", "mlp"])
-def test_a_search_runs_for_methods_of_every_make(method, tmp_path):
-    run, rows = tune(tmp_path, method=method, number=3, together=3, epochs=3)
-    assert [row["state"] for row in rows] == ["complete"] * 3
-    written = settings.from_toml(tmp_path / "tuned.toml")
+def test_a_search_runs_for_methods_of_every_structure(method, tmp_path):
+    run, trials = tune(tmp_path, method=method, trials=3, together=3, epochs=3)
+    assert [trial["state"] for trial in trials] == ["complete"] * 3
+    written = recipe_text.from_toml(tmp_path / "tuned.toml")
     assert recipe(written.pop("method"), "csbm", **written) == run.recipes[0]
 
 
-def test_settings_that_change_nothing_or_are_fixed_are_not_searched():
-    undirected = spaces.space_of(recipe("adaptkry"), {"hidden"}, False)
+def test_settings_without_effect_or_fixed_ones_are_not_varied(monkeypatch):
+    undirected = space_of(recipe("adaptkry"), {"hidden"}, False)
     assert not undirected.keys() & {"directions", "hidden"}
-    beside = spaces.space_of(recipe("adaptkry", "genius"), (), True)
-    assert not beside.keys() & {"filter_lr", "filter_decay", "filter_dropout"}
-    assert spaces.space_of(recipe("gcn"), (), True) == {
-        name: spaces.Choice(options) for name, options in FALLBACK_GRID["gcn"].items()
+    concatenated = space_of(recipe("adaptkry", "genius"), (), True)
+    assert not concatenated.keys() & {"filter_lr", "filter_decay", "filter_dropout"}
+    assert space_of(recipe("gcn"), (), True) == {
+        name: Choice(options) for name, options in METHODS["gcn"].fallback_grid.items()
     }
-    assert spaces.space_of(Recipe(method="of one's own"), (), True) == spaces.RATES
+    text = 'title = "New"\ndescription = ""\nsource = "none"\n[settings]\n'
+    monkeypatch.setitem(METHODS, "new", read_method("new", text))
+    assert space_of(recipe("new"), (), True) == DEFAULT_SPACE
 
 
-def test_dials_cannot_reach_what_lies_outside_of_the_space():
-    space = spaces.SPACES["adaptkry"]
-    for name in PUBLISHED["adaptkry"]:
-        dials = spaces.dials_at(space, vars(recipe("adaptkry", name)))
-        assert {"taus_1", "degree", "hidden", "layers"} <= dials.keys()
-    assert "mlp_decay" not in spaces.dials_at(space, vars(recipe("adaptkry", mlp_decay=0.0)))
-    assert "taus_1" not in spaces.dials_at(space, vars(recipe("adaptkry", taus=(0.55,))))
+def test_parameters_outside_the_space_are_left_out():
+    for name in METHODS["adaptkry"].published:
+        parameters = to_parameters(ADAPTKRY_SPACE, vars(recipe("adaptkry", name)))
+        assert {"taus_1", "degree", "hidden", "layers"} <= parameters.keys()
+    assert "mlp_decay" not in to_parameters(ADAPTKRY_SPACE, vars(recipe("adaptkry", mlp_decay=0.0)))
+    assert "taus_1" not in to_parameters(ADAPTKRY_SPACE, vars(recipe("adaptkry", taus=(0.55,))))
 
 
 def test_a_small_space_ends_the_search_when_all_of_it_was_tried():
-    rows = tune(method="gcn", number=40, together=8, epochs=2)[1]
-    assert len({trials.recipe_of(row) for row in rows}) == len(rows) == 6
+    trials = tune(method="gcn", trials=40, together=8, epochs=2).trials
+    assert len({recipe_of(trial) for trial in trials}) == len(trials) == 6
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"number": 0}, "number of trials must be 1 or more, but 0 came"),
-        ({"together": -1}, "trials together must be 1 or more, but -1 came"),
+        ({"trials": 0}, "trials must be 1 or more; got 0"),
+        ({"together": -1}, "together must be 1 or more; got -1"),
         ({"method": "adaptcry"}, "Did you mean 'adaptkry'"),
         ({"hiden": 3}, "Did you mean 'hidden'"),
+        ({"stages": ({"stage": "CombineHops"}, {"stage": "Foo"})}, "unknown stage 'Foo'"),
         ({"graph": GRAPH.relabelled(torch.zeros(120, dtype=torch.long))}, "2 classes"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_bad_input_is_one_sentence(options, message):
+def test_bad_input_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         tune(**options)
 
 
 @pytest.mark.usefixtures("tuned")
 def test_trials_are_neither_overwritten_nor_mixed_with_those_of_another_search(folder):
-    with pytest.raises(ValueError, match="holds 8 trials already: go on with --resume"):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match=r"holds a search already \(8 finished\). Add --resume"):
         tune(folder)
-    others: list[dict[str, Any]] = [{"seed": 1}, {"hidden": 8}, {"graph": csbm(nodes=120, seed=1)}, {"together": 2}]
-    for other in others:
-        with pytest.raises(ValueError, match="of another search"):
+    others: list[tuple[dict[str, Any], str]] = [
+        ({"seed": 1}, "seed was 0, now 1"),
+        ({"hidden": 8}, "hidden was not set, now 8"),
+        ({"graph": csbm(nodes=120, seed=1)}, "the data .* was"),
+        ({"together": 2}, "together was 4, now 2"),
+    ]
+    for other, named in others:
+        with pytest.raises(ValueError, match=f"was started with other settings: .*{named}"):
             tune(folder, resume=True, **other)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_without_optuna_the_error_says_what_to_install(monkeypatch):
@@ -278,51 +315,43 @@ def test_without_optuna_the_error_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"pip install 'adaptkry\[tune\]'"):
-        tune(number=1)
+        tune(trials=1)
 
 
 def test_every_setting_survives_a_file(tmp_path):
-    for method in METHODS:
-        for graph in (None, *PUBLISHED.get(method, ())):
-            made = recipe(method, graph)
+    for name, method in METHODS.items():
+        for graph in (None, *method.published):
+            used = recipe(name, graph)
             path = tmp_path / "settings.toml"
-            path.write_text(settings.as_toml(made, "two\nlines"))
-            assert Recipe(**settings.from_toml(path)) == made
+            path.write_text(recipe_text.to_toml(used, "two\nlines"))
+            assert Recipe(**recipe_text.from_toml(path)) == used
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("hiden = 3", "settings.toml: unknown setting 'hiden'. Did you mean 'hidden'"),
-        ("hidden = 3.5", "hidden wants a whole number, but 3.5 came"),
-        ("hidden = true", "hidden wants a whole number, but True came"),
-        ("mlp_lr = nan", "mlp_lr wants a number, but nan came"),
-        ("taus = 0.5", "taus wants a number or more in a list, but 0.5 came"),
-        ("basis_options = 1", "wants a table such as"),
-        ("hidden 3", "holds no settings in TOML"),
+        ("hidden = 3.5", "the setting hidden must be a whole number; got 3.5"),
+        ("hidden = true", "the setting hidden must be a whole number; got True"),
+        ("mlp_lr = nan", "the setting mlp_lr must be a number; got nan"),
+        ("taus = 0.5", "the setting taus must be a number or several in a list; got 0.5"),
+        ("basis_options = 1", "the setting basis_options must be a table such as"),
+        ("hidden 3", "must hold settings in TOML"),
     ],
 )
-def test_a_file_that_holds_no_settings_is_refused(text, message, tmp_path):
+def test_a_file_without_valid_settings_is_refused(text, message, tmp_path):
     path = tmp_path / "settings.toml"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        settings.from_toml(path)
-
-
-def start(*words, cwd):
-    return subprocess.Popen(
-        [sys.executable, "-m", "adaptkry", *map(str, words)], cwd=cwd, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, env=ENVIRONMENT,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
-    )  # fmt: skip
+        recipe_text.from_toml(path)
 
 
 def test_a_tuned_run_is_a_run_folder_and_fit_gives_the_same_rows_again(tmp_path, command):
     words = ["csbm-directed", "--splits", 2, "--split", "stratified"]
     options = ["--epochs", 10, "--trials", 4, "--together", 2]
-    said = command("tune", *words, *options, "--out", "tuned", cwd=tmp_path).out
+    printed = command("tune", *words, *options, "--out", "tuned", cwd=tmp_path).out
     for part in ("best of 4 trials", "validation accuracy", "test accuracy", "optimistic", "tuned/report.html"):
-        assert part in said
+        assert part in printed
     files = {path.name for path in (tmp_path / "tuned").iterdir()}
     assert {"run.json", "rows.jsonl", "picture.png", "facts.json", "report.html", "trials.jsonl", "tuned.toml"} <= files
     again = command("fit", *words, "--settings", "tuned/tuned.toml", "--out", "again", "--json", cwd=tmp_path)
@@ -330,24 +359,32 @@ def test_a_tuned_run_is_a_run_folder_and_fit_gives_the_same_rows_again(tmp_path,
     assert found["rows"] == [json.loads(line) for line in (tmp_path / "tuned" / "rows.jsonl").read_text().splitlines()]
 
 
-def test_a_stopped_search_tells_what_is_kept_and_how_to_go_on(tmp_path):
-    process = start("tune", "csbm", "--trials", 1000, "--together", 1, "--splits", 2, "--out", "long", cwd=tmp_path)
-    deadline = time.time() + 60
-    while not (tmp_path / "long" / "trials.jsonl").exists() and time.time() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    kept = len((tmp_path / "long" / "trials.jsonl").read_text().splitlines())
-    assert f"interrupted; {kept} trials are kept; the same command with --resume continues in long" in said
-    assert "Traceback" not in said
+def test_an_interrupted_search_says_what_is_kept_and_how_to_continue(tmp_path, command, monkeypatch):
+    """Ctrl-C in this process, in the third trial."""
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return train_trials(*arguments)
+
+    monkeypatch.setattr(tune_module, "train_trials", interrupted)
+    words = ["--trials", 1000, "--together", 1, "--splits", 2, "--epochs", 5, "--out", "long"]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
+    try:
+        printed = command("tune", "csbm", *words, code=130, cwd=tmp_path).err
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len((tmp_path / "long" / "trials.jsonl").read_text().splitlines()) == 1 + 2  # a header, two trials
+    assert "interrupted; 2 trials are kept; the same command with --resume continues in long" in printed
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["tune", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
-        (["tune", "csbm", "--trials", "0"], "number of trials must be 1 or more, but 0 came"),
+        (["tune", "csbm", "--trials", "0"], "trials must be 1 or more; got 0"),
         (["tune", "csbm", "--set", "hiden=3"], "Did you mean 'hidden'"),
         (["fit", "csbm", "--settings", "missing.toml"], "missing.toml"),
         (
@@ -357,20 +394,21 @@ def test_a_stopped_search_tells_what_is_kept_and_how_to_go_on(tmp_path):
     ],
     ids=lambda value: "-".join(value[2:]) if isinstance(value, list) else "",
 )
-def test_a_users_mistake_is_one_sentence(words, message, tmp_path, command):
+def test_a_mistake_of_the_user_is_one_message(words, message, tmp_path, command):
     (tmp_path / "mlp.toml").write_text('method = "mlp"\n')
     assert message in " ".join(command(*words, code=2, cwd=tmp_path).err.split())
 
 
-def test_help_has_examples_and_tells_what_is_tried_first(command):
-    said = command("tune", "--help").out
-    assert "Examples:" in said
-    assert "The published settings and the defaults are tried first" in said
+def test_help_has_examples_and_says_what_is_tried_first(command):
+    printed = command("tune", "--help").out
+    assert "Examples:" in printed
+    assert "The published settings and the defaults are tried first" in printed
 
 
-def test_a_run_that_was_being_written_when_the_search_was_killed_is_trained_again(tmp_path):
-    run, _ = tune(tmp_path)
+def test_a_run_that_was_only_partly_written_is_trained_again(tmp_path, tuned, folder):
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "weights.safetensors").write_bytes(b"half")
-    assert tune(tmp_path, resume=True)[0].rows == run.rows
-    assert runs.load_run(tmp_path).recipes == run.recipes
-    assert search.NOTE.format(8) in run.about["warnings"]
+    assert rows_of(tune(tmp_path, resume=True).run) == rows_of(tuned.run)
+    assert load_run(tmp_path).recipes == tuned.run.recipes
+    assert tune_module.NOTE.format(8) in tuned.run.info.warnings

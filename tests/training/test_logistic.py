@@ -5,14 +5,15 @@ from sklearn.linear_model import LogisticRegression
 
 from adaptkry.graphs import splits
 from adaptkry.graphs.synthetic import csbm
-from adaptkry.models.recipe import inputs_of, recipe
+from adaptkry.models.inputs import model_inputs
+from adaptkry.models.recipe import recipe
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.propagation import Propagation
 from adaptkry.spectral.signal_bases import asgc
-from adaptkry.training import fit as fitting
+from adaptkry.training.fit import fit
 
 GRAPH = csbm(nodes=200, phi=-0.6, information=0.5, features=8, classes=3, seed=0)
-MADE = recipe("asgc")
+RECIPE = recipe("asgc")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def split():
 
 @pytest.fixture(scope="module")
 def run(split):
-    return fitting.fit(GRAPH, MADE, split, device="cpu")
+    return fit(GRAPH, RECIPE, split, device="cpu")
 
 
 def test_candidates_solve_their_least_squares_problem():
@@ -37,25 +38,25 @@ def test_candidates_solve_their_least_squares_problem():
             np.testing.assert_allclose(found[:, f], hops @ wanted, atol=1e-8)
 
 
-def test_the_winner_is_best_on_validation_and_refitted_as_scikit_learn_would(run, split):
-    terms = inputs_of(GRAPH, MADE).terms.numpy()
+def test_the_chosen_candidate_is_best_on_validation_and_refitted_as_scikit_learn_would(run, split):
+    terms = model_inputs(GRAPH, RECIPE).terms.numpy()
     y = GRAPH.y.numpy()
-    for i, row in enumerate(run.rows):
+    for i, result in enumerate(run.results):
         train, validation, test = (mask[i].numpy() for mask in (split.train, split.validation, split.test))
         scores = []
         for x in terms:
             fitted = LogisticRegression(max_iter=5000, tol=1e-8).fit(x[train], y[train])
             scores.append(fitted.score(x[validation], y[validation]))
-        winner = int(run.weights["mix"][i].argmax())
-        assert scores[winner] == pytest.approx(max(scores), abs=0.026)  # a node on the border may fall either way
-        again = LogisticRegression(max_iter=5000, tol=1e-8).fit(
-            terms[winner][train | validation], y[train | validation]
-        )
-        np.testing.assert_allclose(run.each_probability(GRAPH)[i], again.predict_proba(terms[winner]), atol=2e-3)
-        assert row["test"] == pytest.approx(again.score(terms[winner][test], y[test]), abs=0.026)
+        best = int(run.weights["basis_mix"][i].argmax())
+        assert scores[best] == pytest.approx(max(scores), abs=0.026)  # a node on the border may fall either way
+        again = LogisticRegression(max_iter=5000, tol=1e-8).fit(terms[best][train | validation], y[train | validation])
+        np.testing.assert_allclose(run.member_probabilities(GRAPH)[i], again.predict_proba(terms[best]), atol=2e-3)
+        assert result.test == pytest.approx(again.score(terms[best][test], y[test]), abs=0.026)
 
 
-def test_member_alone_equals_member_in_company(run, split):
+def test_a_member_alone_equals_the_same_member_in_a_batch(run, split):
     one = splits.Splits(split.train[1:2], split.validation[1:2], split.test[1:2])
-    alone = fitting.fit(GRAPH, MADE, one, device="cpu")
-    torch.testing.assert_close(alone.each_probability(GRAPH)[0], run.each_probability(GRAPH)[1], rtol=0, atol=2e-3)
+    alone = fit(GRAPH, RECIPE, one, device="cpu")
+    torch.testing.assert_close(
+        alone.member_probabilities(GRAPH)[0], run.member_probabilities(GRAPH)[1], rtol=0, atol=2e-3
+    )

@@ -31,7 +31,7 @@ def test_accuracy_counts_only_what_counts():
 
 
 def test_roc_auc_refuses_three_classes_and_unknown_metrics_get_the_nearest_name():
-    with pytest.raises(ValueError, match="two classes, but 3"):
+    with pytest.raises(ValueError, match="two classes; got 3"):
         roc_auc(torch.zeros(1, 2, 3), torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(ValueError, match="accuracy"):
         pick_metric("acuracy")

@@ -12,13 +12,16 @@ import torch
 
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
-from adaptkry.graphs.synthetic import csbm
-from adaptkry.models.recipe import inputs_of, recipe
+from adaptkry.graphs.synthetic import csbm, directed_csbm
+from adaptkry.models.inputs import model_inputs
+from adaptkry.models.recipe import recipe
 from adaptkry.report.run_report import write_pages
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation import Propagation
-from adaptkry.training import fit as fitting
-from adaptkry.training import run as runs
+from adaptkry.training import data as training_data
+from adaptkry.training.data import batch_size_that_fits
+from adaptkry.training.fit import fit
+from adaptkry.training.run import Result, load_run
 
 GRAPH = csbm(nodes=200, phi=-0.7, seed=0)
 QUICK = recipe("adaptkry", degree=3, hidden=16, epochs=40, taus=(0.5, 1.0))
@@ -31,30 +34,32 @@ def split():
 
 @pytest.fixture(scope="module")
 def run(split):
-    return fitting.fit(GRAPH, QUICK, split, device="cpu")
+    return fit(GRAPH, QUICK, split, device="cpu")
 
 
 def test_a_fit_beats_chance_and_its_rows_say_where_they_came_from(run):
-    scores = [row["test"] for row in run.rows]
+    scores = [result.test for result in run.results]
     assert np.mean(scores) > 0.75
-    for row in run.rows:
-        wanted = {"config", "seed", "split", "metric", "version", "device", "commit", "graph", "scheme", "validation"}
+    for row in [result.to_row() for result in run.results]:
+        wanted = {"settings", "seed", "split", "metric", "version", "device", "commit", "graph", "scheme", "validation"}
         assert wanted <= row.keys()
     assert "adaptkry on" in run.summary()
 
 
 def test_test_scores_are_those_of_the_kept_weights_on_each_members_own_test_nodes(run, split):
-    guess = run.each_probability(GRAPH).argmax(-1)
-    for i, row in enumerate(run.rows):
-        test = split.test[row["split"]]
-        assert row["test"] == pytest.approx(float((guess[i] == GRAPH.y)[test].float().mean()), abs=1e-6)
+    guess = run.member_probabilities(GRAPH).argmax(-1)
+    for i, result in enumerate(run.results):
+        test = split.test[result.split]
+        assert result.test == pytest.approx(float((guess[i] == GRAPH.y)[test].float().mean()), abs=1e-6)
 
 
 def test_a_saved_run_comes_back_with_the_same_predictions_rows_and_curves(run, tmp_path):
     run.save(tmp_path / "run")
-    back = runs.load_run(tmp_path / "run")
+    back = load_run(tmp_path / "run")
     assert torch.equal(back.probabilities(GRAPH), run.probabilities(GRAPH))
-    assert back.rows == json.loads(json.dumps(run.rows))
+    assert [one.to_row() for one in back.results] == json.loads(json.dumps([one.to_row() for one in run.results]))
+    assert back.info == run.info
+    assert back.shape == run.shape
     assert back.recipes == run.recipes
     np.testing.assert_allclose(back.curves["loss"], run.curves["loss"], rtol=1e-5)
 
@@ -72,73 +77,79 @@ def test_predictions_for_a_graph_with_new_nodes(run):
         {"method": "orthkry", "degree": 4},
         {"combine": "concat", "degree": 2},
         {"tied": False, "taus": (0.5, 1.2), "degree": 2},
-        {"directions": ("out", "in"), "degree": 2},
         {"hop_norm": True, "batch_norm": True, "layers": 3},
     ],
     ids=lambda changes: "-".join(map(str, changes)),
 )
 def test_every_variation_trains_predicts_and_draws(changes, split, tmp_path):
-    made = recipe(**{"hidden": 8, "epochs": 5, **changes})
-    found = fitting.fit(GRAPH, made, split, device="cpu")
+    used = recipe(**{"hidden": 8, "epochs": 5, **changes})
+    found = fit(GRAPH, used, split, device="cpu")
     assert found.probabilities(GRAPH).shape == (200, 2)
     write_pages(found, GRAPH, tmp_path, split)
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
+def test_both_directions_of_a_directed_graph_train_and_predict():
+    graph = directed_csbm(nodes=200, seed=0)
+    found = fit(graph, "adaptkry", "stratified", count=2, directions=("out", "in"), degree=2, hidden=8, epochs=5)
+    assert found.weights["filter/weights"].shape == (2, 6)
+    assert found.probabilities(graph).shape == (200, 2)
+
+
 def test_the_fixed_low_pass_filter_never_moves(split):
-    found = fitting.fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
-    torch.testing.assert_close(found.weights["filter"], torch.ones(3, 1))
+    found = fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
+    torch.testing.assert_close(found.weights["filter/weights"], torch.ones(3, 1))
     wanted = stack(krylov(Propagation(GRAPH, 0.3), GRAPH.x, 6))[:, 6]
-    torch.testing.assert_close(inputs_of(GRAPH, recipe("lowpass")).terms[0], wanted)
+    torch.testing.assert_close(model_inputs(GRAPH, recipe("lowpass")).terms[0], wanted)
 
 
 def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):
     pair = [QUICK, replace(QUICK, mlp_lr=0.05)]
-    found = fitting.fit(GRAPH, pair, split, device="cpu")
-    alone = fitting.fit(GRAPH, pair[1], split, device="cpu")
-    assert len(found.rows) == 6
-    assert [row["test"] for row in found.rows[3:]] == [row["test"] for row in alone.rows]
+    found = fit(GRAPH, pair, split, device="cpu")
+    alone = fit(GRAPH, pair[1], split, device="cpu")
+    assert len(found.results) == 6
+    assert [one.test for one in found.results[3:]] == [one.test for one in alone.results]
     with pytest.raises(ValueError, match="agree in degree"):
-        fitting.fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
+        fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
 
 
 def test_members_with_other_taus_share_a_batch_and_train_as_they_would_alone(split):
     trio = [replace(QUICK, taus=taus) for taus in ((0.5, 1.0), (0.8,), (0.5, 0.8, 1.2))]
-    found = fitting.fit(GRAPH, trio, split, device="cpu")
+    found = fit(GRAPH, trio, split, device="cpu")
     for i, one in enumerate(trio):
-        alone = fitting.fit(GRAPH, one, split, device="cpu")
+        alone = fit(GRAPH, one, split, device="cpu")
         np.testing.assert_allclose(found.curves["loss"][:5, 3 * i : 3 * i + 3], alone.curves["loss"][:5], rtol=1e-3)
-    torch.testing.assert_close(found.weights["mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
+    torch.testing.assert_close(found.weights["basis_mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
 
 
 def test_mini_batches_come_by_themselves_where_the_basis_does_not_fit(split, monkeypatch):
-    made = replace(QUICK, epochs=5)
+    used = replace(QUICK, epochs=5)
     device, node = torch.device("cpu"), 4 * 16 * (4 + 3 * 3)  # features x (hops + three activations of three members)
-    assert fitting.batch_that_fits(GRAPH, made, 3, device) is None
-    monkeypatch.setattr(fitting, "free_bytes", lambda _: 100 * node)
-    assert fitting.batch_that_fits(GRAPH, made, 3, device) == 45
-    assert fitting.batch_that_fits(GRAPH, recipe("bernnet"), 3, device) is None
-    whole = fitting.fit(GRAPH, made, split, device="cpu", batch=45)
-    small = fitting.fit(GRAPH, made, split, device="cpu")
-    assert [row["test"] for row in small.rows] == [row["test"] for row in whole.rows]
+    assert batch_size_that_fits(GRAPH, used, 3, device) is None
+    monkeypatch.setattr(training_data, "free_bytes", lambda _: 100 * node)
+    assert batch_size_that_fits(GRAPH, used, 3, device) == 45
+    assert batch_size_that_fits(GRAPH, recipe("bernnet"), 3, device) is None
+    whole = fit(GRAPH, used, split, device="cpu", batch_size=45)
+    small = fit(GRAPH, used, split, device="cpu")
+    assert [one.test for one in small.results] == [one.test for one in whole.results]
 
 
-def test_signals_are_counted_before_they_are_made():
+def test_terms_are_counted_before_they_are_computed():
     for changes in ({}, {"tied": False}, {"directions": ("out", "in")}, {"degree": 0}, {"method": "gcn"}):
-        made = recipe(**{"taus": (0.5, 1.0), "degree": 3, **changes})
-        assert made.signals == len(inputs_of(GRAPH, made).terms)
+        used = recipe(**{"taus": (0.5, 1.0), "degree": 3, **changes})
+        assert used.term_count == len(model_inputs(GRAPH, used).terms)
 
 
 def test_standardised_features_do_not_care_for_units_and_new_graphs_are_scaled_as_the_trained_one(split):
-    made = replace(QUICK, standardise=True, epochs=10)
-    run = fitting.fit(GRAPH, made, split, device="cpu")
+    used = replace(QUICK, standardise=True, epochs=10)
+    run = fit(GRAPH, used, split, device="cpu")
     units = torch.linspace(0.01, 300, 16)
     other = csbm(nodes=200, phi=-0.7, seed=0)
     other.features = GRAPH.x * units + 5
-    again = fitting.fit(other, made, split, device="cpu")
+    again = fit(other, used, split, device="cpu")
     torch.testing.assert_close(again.probabilities(other), run.probabilities(GRAPH), rtol=0, atol=1e-3)
     shifted = csbm(nodes=200, phi=-0.7, seed=0)
-    shifted.features = GRAPH.x * 2  # not the scale of the training: must come out otherwise
+    shifted.features = GRAPH.x * 2  # not the scale of the training: predictions must differ
     assert not torch.allclose(run.probabilities(shifted), run.probabilities(GRAPH), atol=1e-3)
 
 
@@ -146,7 +157,7 @@ def test_feature_columns_are_matched_by_name(split):
     named = csbm(nodes=200, phi=-0.7, seed=0)
     names = [f"c{k}" for k in range(16)]
     named.info = replace(named.info, feature_names=names)
-    run = fitting.fit(named, replace(QUICK, epochs=5), split, device="cpu")
+    run = fit(named, replace(QUICK, epochs=5), split, device="cpu")
     turned = csbm(nodes=200, phi=-0.7, seed=0)
     turned.features = named.x.flip(1)
     turned.info = replace(turned.info, feature_names=names[::-1])
@@ -157,22 +168,22 @@ def test_feature_columns_are_matched_by_name(split):
 
 
 def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
-    found = fitting.fit(GRAPH, QUICK, split, device="cpu", restarts=4)
-    assert len(found.rows) == 12
+    found = fit(GRAPH, QUICK, split, device="cpu", restarts=4)
+    assert len(found.results) == 12
     assert len(found.chosen) == 3
     for i in found.chosen:
-        rivals = [row for row in found.rows if row["split"] == found.rows[i]["split"]]
-        assert found.rows[i]["validation"] == max(row["validation"] for row in rivals)
+        others = [one for one in found.results if one.split == found.results[i].split]
+        assert found.results[i].validation == max(one.validation for one in others)
     assert "over 3 trainings" in found.summary()
-    mean = found.each_probability(GRAPH)[found.chosen].mean(0)
+    mean = found.member_probabilities(GRAPH)[found.chosen].mean(0)
     torch.testing.assert_close(found.probabilities(GRAPH), mean)
 
 
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (Graph([[0], [1]], torch.ones(4, 3)), "16 features, but the graph has 3"),
-        (Graph([[0], [1]], torch.ones(4, 16), [0, 1, 2, 3]), "knows 2 classes, but the graph has 4"),
+        (Graph([[0], [1]], torch.ones(4, 3)), "16 features; got a graph with 3"),
+        (Graph([[0], [1]], torch.ones(4, 16), [0, 1, 2, 3]), "has 2 classes; got a graph with 4"),
     ],
 )
 def test_a_graph_that_does_not_fit_the_run_is_refused(run, graph, message):
@@ -182,51 +193,51 @@ def test_a_graph_that_does_not_fit_the_run_is_refused(run, graph, message):
 
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="at least 2 classes"):
-        fitting.fit(Graph([[0], [1]], torch.ones(4, 3), [0, 0, 0, 0]), QUICK)
+        fit(Graph([[0], [1]], torch.ones(4, 3), [0, 0, 0, 0]), QUICK)
 
 
 def test_no_gpu_where_one_was_asked_for_is_an_error(split):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(ValueError, match="no CUDA device"):
-        fitting.fit(GRAPH, QUICK, split, device="cuda")
+    with pytest.raises(ValueError, match="needs a CUDA GPU"):
+        fit(GRAPH, QUICK, split, device="cuda")
 
 
 def test_damaged_and_foreign_run_folders_are_refused(run, tmp_path):
     folder = run.save(tmp_path / "run")
-    with pytest.raises(FileNotFoundError, match=r"no run\.json"):
-        runs.load_run(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"must hold run\.json"):
+        load_run(tmp_path)
     weights = (folder / "weights.safetensors").read_bytes()
     (folder / "weights.safetensors").write_bytes(weights[:-8] + bytes(8))  # still a well-formed file
     with pytest.raises(ValueError, match="checksum"):
-        runs.load_run(folder)
+        load_run(folder)
     (folder / "weights.safetensors").write_bytes(weights[: len(weights) // 2])
     with pytest.raises(ValueError, match="damaged"):
-        runs.load_run(folder)
+        load_run(folder)
     page = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps(page | {"format": 99}))
     with pytest.raises(ValueError, match="format 99"):
-        runs.load_run(folder)
+        load_run(folder)
 
 
 def test_a_checkpoint_of_other_settings_is_refused(split, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
+        fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, callbacks=[interrupt])
     assert (tmp_path / "checkpoint.safetensors").exists()
     with pytest.raises(ValueError, match="other settings"):
-        fitting.fit(GRAPH, replace(QUICK, mlp_lr=0.3), split, device="cpu", out=tmp_path, resume=True)
+        fit(GRAPH, replace(QUICK, mlp_lr=0.3), split, device="cpu", out=tmp_path, resume=True)
 
 
 def test_a_checkpoint_of_other_splits_and_a_damaged_one_are_refused(split, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, look=interrupt)
+        fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, callbacks=[interrupt])
     other = splits.uniform(GRAPH.y, count=3)
-    with pytest.raises(ValueError, match="other splits"):
-        fitting.fit(GRAPH, QUICK, other, device="cpu", out=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="scheme was stratified, now uniform"):
+        fit(GRAPH, QUICK, other, device="cpu", out=tmp_path, resume=True)
     path = tmp_path / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="damaged"):
-        fitting.fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, resume=True)
+        fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, resume=True)
 
 
 def interrupt(_):
@@ -236,14 +247,14 @@ def interrupt(_):
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from adaptkry.training import fit as fitting
+from adaptkry.training.fit import fit
 from adaptkry.graphs import splits
-from adaptkry.graphs.synthetic import csbm
+from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import recipe
 graph = csbm(nodes=200, phi=-0.7, seed=0)
-made = recipe("adaptkry", degree=3, hidden=16, epochs=200, patience=400, filter_dropout=0.2)
-slow = lambda now: (print(now.state.epoch, flush=True), time.sleep(float(sys.argv[2])))
-fitting.fit(graph, made, splits.stratified(graph.y, count=3), device="cpu", out=sys.argv[1], resume=True, look=slow)
+used = recipe("adaptkry", degree=3, hidden=16, epochs=200, patience=400, filter_dropout=0.2)
+slow = lambda state: (print(state.epoch, flush=True), time.sleep(float(sys.argv[2])))
+fit(graph, used, splits.stratified(graph.y, count=3), device="cpu", out=sys.argv[1], resume=True, callbacks=[slow])
 """
 
 
@@ -263,6 +274,71 @@ def test_a_run_killed_with_minus_nine_resumes_to_the_same_figures(tmp_path):
     for process in (whole, again):
         process.communicate(timeout=120)
         assert process.returncode == 0
-    one, other = (runs.load_run(tmp_path / name) for name in ("whole", "killed"))
-    assert [row["test"] for row in one.rows] == [row["test"] for row in other.rows]
+    one, other = (load_run(tmp_path / name) for name in ("whole", "killed"))
+    assert [result.test for result in one.results] == [result.test for result in other.results]
     assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
+
+
+def test_a_row_of_an_older_version_is_read():
+    old = {"config": {"method": "adaptkry", "kind": "free", "start": "uniform", "loops": "keep", "least_epochs": 0}}
+    old |= {"graph": "cora", "split": 0, "split_seed": 1, "scheme": "class_balanced", "seed": 0, "metric": "accuracy"}
+    old |= {"test": 0.8, "validation": 0.9, "epoch": 3, "failed": None, "chosen": True}
+    old |= {"version": "0.1.0", "commit": "x", "device": "cpu", "torch": "2", "python": "3"}
+    found = Result.from_row(old | {"cell_seconds": 1.0})
+    assert found.settings["parametrisation"] == "free"
+    assert found.settings["self_loops"] == "keep"
+    assert found.test == 0.8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "gnc"}, "unknown method 'gnc'. Did you mean"),
+        ({"batch": 4}, "Did you mean 'batch_size'"),
+        ({"degre": 4}, "Did you mean 'degree'"),
+        ({"seeds": 0}, "seeds must be 1 or more; got 0"),
+        ({"restarts": 0}, "restarts must be 1 or more; got 0"),
+        ({"method": []}, "a Recipe or a list of recipes"),
+        ({"splits": splits.uniform(torch.arange(50) % 2, count=1)}, "splits must cover all 200 rows; got splits of 50"),
+        ({"directions": ("out",)}, "directions must be both; got out"),
+        ({"memory": "1GiB"}, "a memory limit is for basis folders"),
+        ({"method": "gcn", "batch_size": 10}, "gcn needs all nodes at once"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_of_fit_are_refused(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fit(GRAPH, **{"splits": "stratified", "device": "cpu", "count": 2, **options})
+
+
+def test_nodes_without_labels_are_not_scored(split):
+    graph = GRAPH.relabelled(torch.where(split.test[0], -1, GRAPH.y))
+    with pytest.raises(ValueError, match="test nodes must have labels; got node"):
+        fit(graph, QUICK, split.take(1), device="cpu")
+
+
+def test_a_finished_run_is_loaded_on_resuming_and_other_data_are_refused(split, tmp_path):
+    first = fit(GRAPH, replace(QUICK, epochs=3), split, device="cpu", out=tmp_path)
+    again = fit(GRAPH, replace(QUICK, epochs=3), split, device="cpu", out=tmp_path, resume=True, callbacks=[interrupt])
+    assert [one.to_row() for one in again.results] == json.loads(json.dumps([one.to_row() for one in first.results]))
+    changed = csbm(nodes=200, phi=-0.7, seed=1)
+    with pytest.raises(ValueError, match="other settings: the data"):
+        fit(changed, replace(QUICK, epochs=3), split, device="cpu", out=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("kind", ["name", "pyg", "networkx"])
+def test_fit_accepts_names_pyg_data_and_networkx_graphs(kind):
+    import networkx as nx
+    from torch_geometric.data import Data
+
+    if kind == "name":
+        data = "csbm"
+    elif kind == "pyg":
+        rows = torch.repeat_interleave(torch.arange(200), GRAPH.indptr.diff())
+        data = Data(x=GRAPH.x, y=GRAPH.y, edge_index=torch.stack([rows, GRAPH.indices.long()]))
+    else:
+        data = nx.from_scipy_sparse_array(GRAPH.adjacency)
+        for node in data:
+            data.nodes[node].update(x=GRAPH.x[node].tolist(), y=int(GRAPH.y[node]))
+    run = fit(data, "adaptkry", "stratified", count=2, degree=2, epochs=3, device="cpu")
+    assert len(run.results) == 2

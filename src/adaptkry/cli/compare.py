@@ -19,10 +19,9 @@ from adaptkry.cli.options import (
     Scheme,
     Settings,
     comma_separated,
-    default_settings,
-    load_graph,
     log,
     method_name,
+    open_graph,
 )
 
 EXAMPLES = (
@@ -58,52 +57,40 @@ def compare(
     from adaptkry.cli.progress import progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.common import rows
-    from adaptkry.common.files import check_output_folder
     from adaptkry.common.memory import keep_freed
-    from adaptkry.graphs.splits import make as make_splits
-    from adaptkry.models.recipe_text import merged
+    from adaptkry.models.recipe_text import merge
     from adaptkry.report.comparison_report import comparison_report
     from adaptkry.report.html import write_facts, write_page
-    from adaptkry.selection import compare as comparison
+    from adaptkry.selection.compare import COMPARISON
+    from adaptkry.selection.compare import compare as train
     from adaptkry.training.fit import choose_device
 
     names = list(METHODS) if methods == "all" else [method_name(name) for name in comma_separated(methods)]
     keep_freed()
-    loaded = load_graph(graph, data_root, directed)
-    splits = make_splits(loaded, split, count)
-    folder = out or Path("runs") / f"{Path(loaded.info.name).name}-comparison"
-    changes = default_settings(loaded.info.name) | merged({"epochs": epochs}, more or ())
-    key = comparison.key_of(loaded, splits, changes)
-    check_output_folder(folder, "comparison.json")
-    kept = comparison.load(folder, key) if resume else []
-    total = len({*names, *(one["method"] for one in kept)})
-    if (folder / "comparison.json").exists() and not resume:
+    data = open_graph(graph, data_root, directed)
+    splits = data.splits(split, count)
+    folder = out or Path("runs") / f"{Path(data.name).name}-comparison"
+    origin = rows.provenance(choose_device(device))
+    if (folder / COMPARISON).exists() and not resume:
         log.warning(f"the comparison in {folder} will be replaced")
     terminal.warn(splits, standardised=None)
-    done = list(kept)
-
-    def keep(entry: dict) -> None:
-        done.append(entry)
-        comparison.save(done, splits, folder, key)  # finished methods survive an interruption
-        advance()
-
     with (
-        interruptible(
-            lambda: f"{len(done)} of {total} methods are in {folder}; the same command with --resume continues"
-        ),
-        progress("methods", total - len(kept), quiet=as_json) as advance,
+        interruptible(lambda: f"finished methods are in {folder}; the same command with --resume continues"),
+        progress("methods", len(names), quiet=as_json) as advance,
     ):
-        entries = comparison.compare(loaded, names, splits, changes, device=device, kept=kept, done=keep)
-    written = comparison.save(entries, splits, folder, key)
-    origin = rows.provenance(choose_device(device))
-    facts = comparison_report(entries, splits.warnings, loaded.info.name, loaded.info.metric, origin)
+        entries = train(
+            data, names, splits, device=device, out=folder, resume=resume, on_entry=lambda _: advance(),
+            **merge({"epochs": epochs}, more or ()),
+        )  # fmt: skip
+    written = folder / COMPARISON
+    facts = comparison_report(entries, splits.warnings, data.name, data.info.metric, origin)
     write_facts(folder, facts)
     page = write_page([folder], folder / "report.html")
     if as_json:
         result = {"folder": str(folder), "report": str(page), "warnings": splits.warnings, "methods": entries}
         typer.echo(json.dumps(result))
     else:
-        terminal.print_comparison(entries, loaded.info.metric)
+        terminal.print_comparison(entries, data.info.metric)
         typer.echo(f"comparison: {written}\nreport: {page}")
     if all(one["failed"] for one in entries):
         raise typer.Exit(1)

@@ -4,7 +4,7 @@ import json
 
 import typer
 
-from adaptkry.cli.options import DataRoot, Directed, GraphNames, Json, load_graph
+from adaptkry.cli.options import DataRoot, Directed, GraphNames, Json, open_graph
 
 EXAMPLES = ("adaptkry inspect csbm", "adaptkry inspect edges.csv nodes.csv", "adaptkry inspect squirrel --json")
 
@@ -16,7 +16,7 @@ def inspect(graph: GraphNames, directed: Directed = None, data_root: DataRoot = 
     from adaptkry.cli import terminal
     from adaptkry.report.inspection import inspect_graph
 
-    found = inspect_graph(load_graph(graph, data_root, directed))
+    found = inspect_graph(open_graph(graph, data_root, directed).graph)
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:

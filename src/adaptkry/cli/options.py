@@ -13,7 +13,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.paper import items
 
 if TYPE_CHECKING:
-    from adaptkry.graphs.graph import Graph
+    from adaptkry.training.data import GraphData, TrainingData
 
 METHOD_NAMES = ", ".join(METHODS)
 ITEM_NAMES = ", ".join(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(items.__path__)))
@@ -102,13 +102,6 @@ def as_settings(texts: Iterable[str] | None, **lists: str | None) -> list[str]:
     return [f"{name}={value}" for name, value in lists.items() if value is not None] + list(texts or ())
 
 
-def default_settings(name: str) -> dict:
-    """Settings for graphs from files: their columns may have any scale and sign (age beside income)."""
-    from adaptkry.graphs.load import NAMES
-
-    return {} if name in NAMES else {"standardise": True, "normalise": False}
-
-
 def method_name(name: str) -> str:
     """The name; an unknown one is an error that lists the nearest."""
     from adaptkry.common.lookup import pick
@@ -117,32 +110,23 @@ def method_name(name: str) -> str:
     return name
 
 
-def load_graph(names: list[str], data_root: Path | None, directed: bool | None = None) -> "Graph":
-    """Load a graph by its name or by paths; graph folders and basis folders are refused with the command to use."""
-    from adaptkry.graphs.load import NAMES, load
-    from adaptkry.outofcore.manifest import is_kind, refuse_basis
+def open_source(names: list[str], data_root: Path | None, directed: bool | None = None) -> "TrainingData":
+    """A graph by its name or by paths, or a basis folder."""
+    from adaptkry.graphs.load import NAMES
+    from adaptkry.training.data import open_data
 
-    if len(names) == 1 and is_kind(names[0], "graph"):
-        raise ValueError(
-            f"This command needs a graph that fits in memory; got the graph folder {names[0]}. To train on it: "
-            f"`adaptkry propagate {names[0]} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
-        )
-    refuse_basis(names[0])
-    data = names[0] if len(names) == 1 else names
-    if directed is None:
-        return load(data, root=data_root)
-    if names[0] in NAMES:
+    if directed is not None and names[0] in NAMES:
         raise ValueError(
             f"--directed and --undirected are for your own files; got {names[0]}, whose direction is known. "
             f"Leave the option out."
         )
-    return load(data, root=data_root, directed=directed)
+    options = {"root": data_root, "directed": directed}
+    return open_data(names, **{name: value for name, value in options.items() if value is not None})
 
 
-def check_directions(directions: Iterable[str], graph: "Graph") -> None:
-    """Refuse a direction that makes no difference on an undirected graph."""
-    if not graph.is_directed and (given := sorted(set(directions) - {"both"})):
-        raise ValueError(
-            f"directions must be both on an undirected graph; got {', '.join(given)} on {graph.info.name}. Edges of "
-            "your own files keep their direction with --directed."
-        )
+def open_graph(names: list[str], data_root: Path | None, directed: bool | None = None) -> "GraphData":
+    """A graph by its name or by paths; a basis folder is refused."""
+    from adaptkry.outofcore.manifest import refuse_basis
+
+    refuse_basis(names[0])
+    return open_source(names, data_root, directed)  # type: ignore[return-value]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptkry.cli.options import DataRoot, Directed, Json, load_graph
+from adaptkry.cli.options import DataRoot, Directed, Json, open_source
 
 if TYPE_CHECKING:
     from adaptkry.training.run import Run
@@ -33,13 +33,12 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Write the class and the class probabilities of every node (for a basis folder: of every stored row)."""
-    from adaptkry.cli.fit import basis_folder
     from adaptkry.training.predict import write_csv
     from adaptkry.training.run import load_run
 
     loaded = load_run(run)
     names = graph or [trained_on(run, loaded)]
-    count = write_csv(out, loaded, basis_folder(names) or load_graph(names, data_root, directed))
+    count = write_csv(out, loaded, open_source(names, data_root, directed))
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
 
@@ -47,9 +46,9 @@ def trained_on(folder: Path, run: "Run") -> str:
     """The basis folder or the name of the graph that a run was trained on; files must be given again."""
     from adaptkry.graphs.load import NAMES
 
-    if run.about.get("basis"):
-        return run.about["basis"]
-    name = run.about["graph"]
+    if run.info.basis_folder:
+        return run.info.basis_folder
+    name = run.info.graph
     if name not in NAMES:
         raise ValueError(
             f"The run's graph must be known by name; {folder} was trained on files called {name!r}. Give them again: "

@@ -48,9 +48,8 @@ def live(epochs: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[
     """Show progress of a training (a callback of `fit`): epoch, members still running, best validation score."""
     with shown(epochs, quiet, every) as show:
 
-        def on_epoch(training) -> None:
-            state = training.state.tensors
-            epoch, running, best = int(state["epoch"]), state["running"], float(state["best_score"].max())
+        def on_epoch(state) -> None:
+            epoch, running, best = state.epoch, state.running, float(state.best_score.max())
             text = f"epoch {epoch}, {int(running.sum())} of {len(running)} running"
             show(epoch, text + (f", best validation {best:.1%}" if math.isfinite(best) else ""))
 

@@ -140,9 +140,9 @@ def print_reproduction(outcomes: dict, missing: dict[str, str], replaced: list[s
 
 def print_tuned(run: "Run", rows: Sequence[dict]) -> None:
     """The best settings of a search, their scores, and which of the two scores to quote."""
-    from adaptkry.selection.trial import best as best_of
+    from adaptkry.selection.trial import best_trial
 
-    best = best_of(rows)
+    best = best_trial(rows)
     failed = sum(row["state"] == "failed" for row in rows)
     typer.echo(f"best of {len(rows)} trials{f' ({failed} failed)' if failed else ''}: trial {best['trial']}")
     for name, value in rows[0]["settings"].items():
@@ -150,7 +150,7 @@ def print_tuned(run: "Run", rows: Sequence[dict]) -> None:
             typer.echo(f"  {name:14} {as_text(best['settings'][name])}")
     typer.echo(f"validation {best['metric']} {100 * best['validation']:.2f} % (mean over {best['splits']} splits)")
     typer.echo(run.summary(warnings=False))
-    typer.echo(f"note: {run.about['warnings'][-1]}")
+    typer.echo(f"note: {run.info.warnings[-1]}")
 
 
 def as_text(value) -> str:

@@ -17,10 +17,9 @@ from adaptkry.cli.options import (
     Json,
     Scheme,
     Settings,
-    default_settings,
-    load_graph,
     log,
     method_name,
+    open_graph,
 )
 
 EXAMPLES = (
@@ -59,47 +58,45 @@ def tune(
     from adaptkry.cli.progress import progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.common.memory import keep_freed
-    from adaptkry.graphs.splits import make as make_splits
-    from adaptkry.models.recipe_text import merged
+    from adaptkry.models.recipe_text import merge
     from adaptkry.report.run_report import write_pages
-    from adaptkry.selection import trial
     from adaptkry.selection import tune as search
+    from adaptkry.selection.trial import best_trial
     from adaptkry.training.fit import choose_device
 
     method_name(method)
     keep_freed()
-    loaded = load_graph(graph, data_root, directed)
-    name = loaded.info.name
-    splits = make_splits(loaded, split, count)
-    folder = out or Path("runs") / f"{Path(name).name}-{method}-tuned"
-    fixed = default_settings(name) | merged({"epochs": epochs}, more or ())
+    data = open_graph(graph, data_root, directed)
+    splits = data.splits(split, count)
+    folder = out or Path("runs") / f"{Path(data.name).name}-{method}-tuned"
+    fixed = merge({"epochs": epochs}, more or ())
     choose_device(device)
-    log.info(f"{method} on {name}: {number} trials on {len(splits)} splits, {together} proposed at a time")
-    terminal.warn(splits, fixed.get("standardise"))
+    log.info(f"{method} on {data.name}: {number} trials on {len(splits)} splits, {together} proposed at a time")
+    if not as_json:
+        terminal.warn(splits, data.recipe(method, **fixed).standardise)
     with (
         interruptible(lambda: what_remains(folder)),
         progress("trials", number, quiet=as_json) as advance,
     ):
-        run, rows = search.tune(
-            loaded, method, splits, trials=number, together=together, seed=seed, device=device, out=folder,
-            resume=resume, done=lambda _: advance(), **fixed,
+        run, trials = search.tune(
+            data, method, splits, trials=number, together=together, seed=seed, device=device, out=folder,
+            resume=resume, on_trial=lambda _: advance(), **fixed,
         )  # fmt: skip
-    written = write_pages(run, loaded, folder, splits) | {"settings": str(folder / search.SETTINGS)}
+    written = write_pages(run, data.graph, folder, splits) | {"settings": str(folder / search.SETTINGS)}
     if as_json:
-        typer.echo(json.dumps({**written, "best": trial.best(rows), "trials": rows, "rows": run.rows}))
+        results = [result.to_row() for result in run.results]
+        typer.echo(json.dumps({**written, "best": best_trial(trials), "trials": trials, "rows": results}))
     else:
-        terminal.print_tuned(run, rows)
+        terminal.print_tuned(run, trials)
         typer.echo("run folder: {folder}\nsettings, for fit --settings: {settings}\nreport: {report}".format(**written))
 
 
 def what_remains(folder: Path) -> str:
     """What an interrupted search leaves."""
-    from adaptkry.common import rows
-    from adaptkry.selection.trial import FILE
+    from adaptkry.selection.tune import TRIALS
 
-    kept = len(rows.read(folder / FILE)) if (folder / FILE).exists() else 0
+    lines = (folder / TRIALS).read_text().splitlines() if (folder / TRIALS).exists() else []
+    kept = max(0, len(lines) - 1)  # below the header
     return (
-        f"{kept} trials are kept; the same command with --resume continues in {folder}"
-        if kept
-        else "nothing has been saved yet"
+        f"{kept} trials are kept; the same command with --resume continues in {folder}" if kept else "nothing to keep"
     )

@@ -191,6 +191,13 @@ def count(value, what: str) -> int:
     return int(value)
 
 
+def positive_count(value, what: str) -> int:
+    """A whole number, one or more."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value >= 1:
+        return count(value, what)
+    raise ValueError(f"{what} must be 1 or more; got {value}.")
+
+
 def taus(value) -> tuple[float, ...]:
     """One tau or several, each finite and positive."""
     listed = isinstance(value, Sequence | Tensor | np.ndarray) and not isinstance(value, str | bytes)

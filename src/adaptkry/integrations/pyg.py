@@ -1,4 +1,4 @@
-"""For people who live in PyG: a transform that puts the basis into `Data`, and a layer to use in any model."""
+"""PyTorch Geometric: a transform that puts the basis into `Data`, and a layer for any model."""
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ class KrylovBasis(BaseTransform):
 
     Args:
         taus: one tau or several (then their mean).
-        degree: hops K.
+        degree: number of hops K.
         direction: "both", "out" or "in".
     """
 
@@ -35,10 +35,10 @@ class KrylovConv(nn.Module):
     r"""A polynomial filter with learned hop weights as a layer: :math:`\sum_k w_k P_\tau^k x`.
 
     Args:
-        degree: hops K.
+        degree: number of hops K.
         tau: tunes the spectrum of the propagation matrix.
         direction: "both", "out" or "in".
-        options: of `Filter`: basis, kind, start, alpha, channels.
+        options: of `Filter`: basis, parametrisation, initial_weights, alpha, channels.
 
     Shapes: x [n, d], edge_index [2, m] -> [n, d]
     """

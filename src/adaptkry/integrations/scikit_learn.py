@@ -1,7 +1,7 @@
-"""AdaptKry with scikit-learn's manners.
+"""AdaptKry as a scikit-learn estimator.
 
 The graph is given once, at construction; X is then a column of node numbers, so that `cross_val_score` and
-`GridSearchCV` can cut it as they like. Or call `fit(X, y, edges)` with features and edges, y = -1 for unknown.
+`GridSearchCV` can split it. Or call `fit(X, y, edges)` with features and edges, y = -1 for unknown.
 """
 
 import numpy as np
@@ -72,50 +72,52 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         known = y != -1 if np.issubdtype(y.dtype, np.number) else np.ones(len(y), dtype=bool)
         self.classes_, coded = np.unique(y[known], return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"fit needs at least 2 classes among the known labels, but {len(self.classes_)} came.")
+            raise ValueError(f"fit needs at least 2 classes among the known labels; got {len(self.classes_)}.")
         if edges is not None:
             self.graph_, nodes = Graph(edges, X), np.arange(len(y))
         elif self.graph is not None:
             self.graph_, nodes = self.graph, self._nodes(X, self.graph.nodes)
         else:
-            raise ValueError("without graph= at construction, fit needs edges: fit(X, y, edges).")
+            raise ValueError(
+                "fit needs edges or a graph; got neither. Use fit(X, y, edges), or AdaptKryClassifier(graph)."
+            )
         if len(nodes) != len(y):
-            raise ValueError(f"X has {len(nodes)} rows and y has {len(y)}; they must agree.")
+            raise ValueError(f"X and y must agree in length; got {len(nodes)} rows and {len(y)} labels.")
         labels = np.full(self.graph_.nodes, -1)
         labels[nodes[known]] = coded
         split = self._split(torch.from_numpy(labels))
         names = ("taus", "degree", "directions", "hidden", "layers", "mlp_lr", "filter_lr", "mlp_decay", "filter_decay",
                  "mlp_dropout", "filter_dropout", "epochs", "patience")  # fmt: skip
-        made = recipe("adaptkry", **{name: getattr(self, name) for name in names})
-        self.run_ = fit(self.graph_.relabelled(labels), made, split, device=self.device)
+        settings = recipe("adaptkry", **{name: getattr(self, name) for name in names})
+        self.run_ = fit(self.graph_.relabelled(labels), settings, split, device=self.device, test=False)
         self.probabilities_ = self.run_.probabilities(self.graph_.relabelled(labels)).numpy()
-        self.n_features_in_ = 1 if edges is None else self.run_.layout.features
+        self.n_features_in_ = 1 if edges is None else self.run_.shape.features
         self.on_nodes_ = edges is None
         return self
 
     def _split(self, labels: torch.Tensor) -> splits.Splits:
-        """Hold some training nodes of each class out for validation. What is left over plays test, and is not used."""
+        """Hold out some training nodes of each class for validation. The rest is the test part, which is not used."""
         if not 0 < self.validation < 1:
-            raise ValueError(f"validation must lie between 0 and 1, but {self.validation} came.")
-        random = torch.Generator().manual_seed(self.seed)
-        held = torch.zeros(len(labels), dtype=torch.bool)
+            raise ValueError(f"validation must lie between 0 and 1; got {self.validation}.")
+        generator = torch.Generator().manual_seed(self.seed)
+        held_out = torch.zeros(len(labels), dtype=torch.bool)
         for c in range(int(labels.max()) + 1):
-            own = (labels == c).nonzero()[:, 0]
-            take = max(1, round(self.validation * len(own))) if len(own) > 1 else 0
-            held[own[torch.randperm(len(own), generator=random)[:take]]] = True
+            nodes = (labels == c).nonzero()[:, 0]
+            count = max(1, round(self.validation * len(nodes))) if len(nodes) > 1 else 0
+            held_out[nodes[torch.randperm(len(nodes), generator=generator)[:count]]] = True
         rest = labels < 0
         if not rest.any():  # every label is known: a split still needs a third part
-            rest = held & (torch.cumsum(held, 0) == 1)
-        return splits.from_masks((labels >= 0) & ~held, held & ~rest, rest)
+            rest = held_out & (torch.cumsum(held_out, 0) == 1)
+        return splits.from_masks((labels >= 0) & ~held_out, held_out & ~rest, rest)
 
     @staticmethod
     def _nodes(X, nodes: int) -> np.ndarray:
         found = np.asarray(X).reshape(len(X), -1)
         if found.shape[1] != 1 or not np.issubdtype(found.dtype, np.integer):
-            raise ValueError(f"X must hold node numbers [k], integers, but {found.dtype} of shape {found.shape} came.")
+            raise ValueError(f"X must hold node numbers [k], as integers; got {found.dtype} of shape {found.shape}.")
         found = found[:, 0]
         if len(found) and (found.min() < 0 or found.max() >= nodes):
-            raise ValueError(f"node numbers must be 0 .. {nodes - 1}, but {found.min()} .. {found.max()} came.")
+            raise ValueError(f"node numbers must be 0 .. {nodes - 1}; got {found.min()} .. {found.max()}.")
         return found
 
     def predict_proba(self, X) -> np.ndarray:
@@ -124,6 +126,5 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         return self.probabilities_[self._nodes(X, len(self.probabilities_))] if self.on_nodes_ else self.probabilities_
 
     def predict(self, X) -> np.ndarray:
-        """The likeliest class."""
-        chances = self.predict_proba(X)
-        return self.classes_[chances.argmax(1)]
+        """The most probable class."""
+        return self.classes_[self.predict_proba(X).argmax(1)]

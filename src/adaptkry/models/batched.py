@@ -1,6 +1,6 @@
-"""A model: its stages one after the other, its weights at the start. The leading axis is always members.
+"""A model of b members at once: its initial weights and its logits. The leading axis is always members.
 
-Members are trainings that run at once: splits, seeds, settings.
+Members are trainings that run as one batch: splits, seeds, settings.
 """
 
 from collections.abc import Sequence
@@ -8,74 +8,56 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from adaptkry.common.lookup import pick
 from adaptkry.models.dropout import DropoutState
-from adaptkry.models.recipe import Recipe
-from adaptkry.models.stages import STAGES, ModelShape, StageContext, Weights
+from adaptkry.models.recipe import GROUPS, Recipe
+from adaptkry.models.stages import ModelShape, StageContext, Weights
+from adaptkry.models.stages.base import weight_name
 from adaptkry.spectral.operators import Operator
 
-SOURCES = ("combine", "input", "terms", "each_hop", "arma")  # stages that need no signal before them
 
+def initial_weights(shape: ModelShape, members: Sequence[tuple[int, Recipe]]) -> Weights:
+    """New weights, drawn member by member on the CPU: the same on every device and in every batch.
 
-def sentence(made: Recipe) -> list[tuple[str, str]]:
-    """The stages of a recipe and what follows their colon."""
-    if made.stages[0].partition(":")[0] not in SOURCES:
-        raise ValueError(f"stages must begin with one of {', '.join(SOURCES)}, but {made.stages[0]!r} came.")
-    words = [(name, word) for name, _, word in (stage.partition(":") for stage in made.stages)]
-    for name, _ in words:
-        pick(STAGES, name, "stage")
-    return words
-
-
-def initial_weights(layout: ModelShape, members: Sequence[tuple[int, Recipe]]) -> Weights:
-    """Fresh weights, drawn member by member on the CPU: the same on every device and in any company.
-
-    Members are given as (seed, recipe): where the hop weights start may differ from one to the next.
+    Members are given as (seed, recipe): the initial weights of hops may differ from one to the next.
     """
-    each = []
-    for seed, own in members:
-        die, width, drawn = torch.Generator().manual_seed(seed), layout.features, {}
-        for place, (name, word) in enumerate(sentence(layout.made)):
-            new = STAGES[name].draw(layout, width, word, own, die)
-            drawn |= {k if k.startswith(("filter", "basis")) else f"{k}{place}": w for k, w in new.items()}
-            width = STAGES[name].width(layout, width, word)
-        if width != layout.classes:
-            raise ValueError(
-                f"the stages {', '.join(layout.made.stages)} end {width} wide, but there are {layout.classes} classes. "
-                f"End with linear:classes, or with mlp."
-            )
-        each.append(drawn)
-    return {name: torch.stack([drawn[name] for drawn in each]) for name in each[0]}
+    drawn = [_member_weights(shape, seed, recipe) for seed, recipe in members]
+    return {name: torch.stack([weights[name] for weights in drawn]) for name in drawn[0]}
 
 
-def statistics(layout: ModelShape, members: int) -> Weights:
-    """Batch norm's running mean and variance; remembered with the weights, but not trained."""
-    made = layout.made
-    if not made.batch_norm:
-        return {}
-    zeros = {f"mean{layer}": torch.zeros(members, 1, made.hidden) for layer in range(made.layers - 1)}
-    ones = {f"variance{layer}": torch.ones(members, 1, made.hidden) for layer in range(made.layers - 1)}
-    return zeros | ones
+def _member_weights(shape: ModelShape, seed: int, recipe: Recipe) -> Weights:
+    generator, width, weights = torch.Generator().manual_seed(seed), shape.features, {}
+    for position, stage in enumerate(shape.recipe.stages):
+        new = stage.initial_weights(shape, width, recipe, generator)
+        weights |= {weight_name(name, position): w for name, w in new.items()}
+        width = stage.width(shape, width)
+    if width != shape.classes:
+        names = ", ".join(type(stage).__name__ for stage in shape.recipe.stages)
+        raise ValueError(
+            f"a model must end with one column per class, {shape.classes} here; the stages {names} end with {width}. "
+            'End with Linear("classes"), or with ResidualMLP().'
+        )
+    return weights
 
 
 def logits(
-    layout: ModelShape,
+    shape: ModelShape,
     weights: Weights,
-    kept: Weights,
+    statistics: Weights,
     terms: Tensor,
     rows: Tensor,
     counted: Tensor,
     operator: Operator | None = None,
-    chance: DropoutState | None = None,
+    dropout: DropoutState | None = None,
 ) -> Tensor:
-    """Logits [b, m, c] at each member's rows [b, m]. With `chance` the model trains: dropout, batch statistics."""
+    """Logits [b, m, c] at each member's rows [b, m]. With `dropout` the model trains: dropout, batch statistics."""
     z = terms
-    for place, (name, word) in enumerate(sentence(layout.made)):
-        here = StageContext(layout, weights, kept, terms, rows, counted, operator, chance, place)
-        z = STAGES[name].apply(z, here, word)
+    for position, stage in enumerate(shape.recipe.stages):
+        z = stage(z, StageContext(shape, weights, statistics, terms, rows, counted, operator, dropout, position))
     return z
 
 
-def group(name: str) -> str:
-    """Which of the three groups of rates a weight belongs to."""
-    return next((kind for kind in ("filter", "basis") if name.startswith(kind)), "mlp")
+def rate_group(name: str) -> str:
+    """Which learning rate and decay a weight has: "mlp", "filter" or "basis"."""
+    group = name.partition("/")[0]
+    assert group in GROUPS
+    return group

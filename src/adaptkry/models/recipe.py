@@ -1,223 +1,228 @@
-"""A recipe: everything that decides a training but the graph, the split and the seed. And the signals it starts from.
+"""A recipe: every setting of a training except the graph, the splits and the seed.
 
-A recipe is data. What varies from member to member of one training (`PER_MEMBER`) can be given as a list of recipes;
-what shapes the basis or the layers must be the same for all of them.
+A recipe is data. Settings that may differ between members of one batch (`PER_MEMBER`) can be given as a list of
+recipes; settings that shape the basis or the layers must be the same for all of them.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
-
-import torch
-from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.common.lookup import pick
-from adaptkry.graphs import load as datasets
-from adaptkry.graphs.graph import Graph
-from adaptkry.models.methods import METHODS, PUBLISHED
-from adaptkry.spectral.bases import average, stack
+from adaptkry.models.methods import METHODS
+from adaptkry.models.stages import CombineHops, Input, Linear, PolynomialFilter, ResidualMLP, Stage, stage_from_dict
 from adaptkry.spectral.filters import INITIAL_WEIGHTS, PARAMETRISATIONS
-from adaptkry.spectral.propagation import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
+
+GROUPS = ("mlp", "filter", "basis")  # groups of weights with their own learning rate and decay
+
+
+def setting(default: Any, help: str, *, at_least: float | None = None, below: float | None = None) -> Any:  # noqa: A002
+    """A field with its help text and its range."""
+    return field(default=default, metadata={"help": help, "at_least": at_least, "below": below})
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a training but the graph, the split and the seed."""
+    """Every setting of a training except the graph, the splits and the seed.
 
-    method: str = "adaptkry"
-    stages: tuple[str, ...] = ("combine", "mlp")
+    `adaptkry.models.recipe.help_texts()` lists all fields with their help.
+    """
+
+    method: str = setting("adaptkry", "Name of the method.")
+    stages: tuple[Stage, ...] = setting((CombineHops(), ResidualMLP()), "The stages of the model, in order.")
     # the propagation matrix
-    taus: tuple[float, ...] = (0.5,)
-    directions: tuple[str, ...] = ("both",)
-    loops: Literal["keep", "drop", "add"] = "keep"  # self-loops of the data
-    isolated: float = 1.0  # what a node without edges keeps of its signal
+    taus: tuple[float, ...] = setting((0.5,), "One tau or several, each positive.")
+    directions: tuple[str, ...] = setting(("both",), "both, out or in; several give one basis each.")
+    self_loops: Literal["keep", "drop", "add"] = setting("keep", "What to do with self-loops of the data.")
+    isolated: float = setting(1.0, "Share of its signal that a node without edges keeps at tau = 1.")
     # the basis
-    basis: str = "krylov"
-    basis_options: tuple[tuple[str, Any], ...] = ()
-    degree: int = 10
-    tied: bool = True  # several taus: one weight a hop for their mean (as published), or a weight each
-    terms: Literal["all", "first", "last"] = "all"  # which terms are computed beforehand
-    hop_norm: bool = False  # scale every hop to the norm of X
-    normalise: bool = False  # divide each feature row by its sum first
-    standardise: bool = False  # bring each feature column to mean 0 and deviation 1 first
+    basis: str = setting("krylov", "Name of the basis.")
+    basis_options: tuple[tuple[str, Any], ...] = setting((), "Options of the basis, as pairs of name and value.")
+    degree: int = setting(10, "Number of hops K.", at_least=0)
+    tied: bool = setting(True, "Several taus: one weight per hop for their mean (as published), or one per tau.")
+    terms: Literal["all", "first", "last"] = setting("all", "Which terms are computed before training.")
+    hop_norm: bool = setting(False, "Scale every hop to the norm of X.")
+    normalise: bool = setting(False, "Divide each row of features by its sum first.")
+    standardise: bool = setting(False, "Scale each feature column to mean 0 and standard deviation 1 first.")
     # the coefficients
-    combine: Literal["sum", "concat"] = "sum"  # hops weighted and added, or side by side
-    kind: str = "free"  # see filters.PARAMETRISATIONS
-    start: str = "uniform"  # see filters.INITIAL_WEIGHTS
-    alpha: float = 0.1  # what the start needs
-    per_channel: bool = False
-    damping: float = 0.0  # above 0: polynomial coefficient decomposition with this alpha
+    combine: Literal["sum", "concat"] = setting("sum", "Add the weighted hops, or put them side by side.")
+    parametrisation: str = setting("free", "How coefficients follow from weights: free, positive, even, interpolated.")
+    initial_weights: str = setting("uniform", "Initial weights of the hops, by name.")
+    alpha: float = setting(0.1, "Parameter of the initial weights.")
+    per_channel: bool = setting(False, "One filter per channel instead of one for all.")
+    damping: float = setting(0.0, "Polynomial coefficient decomposition with this alpha; 0 is off.", at_least=0)
     # the layers
-    hidden: int = 64
-    layers: int = 2
-    batch_norm: bool = False
-    mlp_dropout: float = 0.5
-    input_dropout: float = 0.0
-    filter_dropout: float = 0.0
+    hidden: int = setting(64, "Number of hidden units.", at_least=1)
+    layers: int = setting(2, "Number of dense layers.", at_least=1)
+    batch_norm: bool = setting(False, "Batch norm between dense layers.")
+    mlp_dropout: float = setting(0.5, "Dropout rate before dense layers.", at_least=0, below=1)
+    input_dropout: float = setting(0.0, "Dropout rate of the features.", at_least=0, below=1)
+    filter_dropout: float = setting(0.0, "Dropout rate of basis terms, or before the filter.", at_least=0, below=1)
     # the training
-    # gradient descent, or exact logistic regression on the best of the terms
-    optimiser: Literal["adam", "adamw", "logistic"] = "adam"
-    loss: Literal["cross_entropy", "binary"] = "cross_entropy"
-    mlp_lr: float = 0.01
-    filter_lr: float = 0.01
-    basis_lr: float = 0.01
-    mlp_decay: float = 5e-4
-    filter_decay: float = 0.0
-    basis_decay: float = 0.0
+    optimiser: Literal["adam", "adamw", "logistic"] = setting(
+        "adam", "Gradient descent, or exact logistic regression on the best of the terms."
+    )
+    loss: Literal["cross_entropy", "binary"] = setting("cross_entropy", "The training loss.")
+    mlp_lr: float = setting(0.01, "Learning rate of dense layers.", at_least=0)
+    filter_lr: float = setting(0.01, "Learning rate of filter weights.", at_least=0)
+    basis_lr: float = setting(0.01, "Learning rate of a learned basis.", at_least=0)
+    mlp_decay: float = setting(5e-4, "Weight decay of dense layers.", at_least=0)
+    filter_decay: float = setting(0.0, "Weight decay of filter weights.", at_least=0)
+    basis_decay: float = setting(0.0, "Weight decay of a learned basis.", at_least=0)
     # which epoch is kept, and when a member stops
-    select: Literal["score", "loss", "last"] = "score"  # by validation score, validation loss, or the last one
-    ties: Literal["earlier", "later"] = "earlier"
-    stop: Literal["patience", "mean", "never"] = "patience"  # "mean": loss above the mean of the last 200
-    least_epochs: int = 0
-    patience: int = 200
-    epochs: int = 1000
+    select: Literal["score", "loss", "last"] = setting(
+        "score", "Which epoch is kept: best validation score, lowest validation loss, or the last."
+    )
+    ties: Literal["earlier", "later"] = setting("earlier", "Which of two equally good epochs is kept.")
+    stop: Literal["patience", "mean", "never"] = setting(
+        "patience", "When to stop: no improvement for `patience` epochs, or validation loss above its recent mean."
+    )
+    min_epochs: int = setting(0, "Minimum number of epochs.", at_least=0)
+    patience: int = setting(200, "Epochs without improvement after which a member stops.", at_least=1)
+    epochs: int = setting(1000, "Maximum number of epochs.", at_least=1)
 
     def __post_init__(self):
         object.__setattr__(self, "taus", checks.taus(self.taus))
-        checks.count(self.degree, "degree")
+        object.__setattr__(self, "stages", tuple(map(stage_from_dict, self.stages)))
+        directions = (self.directions,) if isinstance(self.directions, str) else tuple(self.directions)
+        object.__setattr__(self, "directions", directions)
         pick(ALL_BASES, self.basis, "basis")
-        pick(PARAMETRISATIONS, self.kind, "kind of filter")
-        pick(INITIAL_WEIGHTS, self.start, "start")
+        pick(PARAMETRISATIONS, self.parametrisation, "parametrisation")
+        pick(INITIAL_WEIGHTS, self.initial_weights, "initial weights")
         for name, allowed in CHOICES.items():
-            pick(dict.fromkeys(allowed), getattr(self, name), name.replace("combine", "combination"))
+            pick(dict.fromkeys(allowed), getattr(self, name), name)
         for direction in self.directions:
             pick(dict.fromkeys(("both", "out", "in")), direction, "direction")
-        for name in DROPOUTS:
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), but {getattr(self, name)} came.")
-        for name in (*RATES, "damping"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be 0 or more, but {getattr(self, name)} came.")
-        checks.count(self.least_epochs, "least_epochs")
-        self._check_shape()
-        for name in ("hidden", "layers", "patience", "epochs"):
-            if checks.count(getattr(self, name), name) == 0:
-                raise ValueError(f"{name} must be 1 or more, but 0 came.")
+        for one in fields(self):
+            if one.metadata["at_least"] is not None:
+                _check_range(one.name, getattr(self, one.name), HINTS[one.name] is int, **one.metadata)
+        self._check_stages()
 
-    def _check_shape(self) -> None:
-        """Settings that only some shapes of models have a use for; elsewhere they would fail late, or mislead."""
-        filters = "filter" in self.stages
-        for name, needed in (("damping", self.damping > 0), ("per_channel", self.per_channel)):
-            if needed and not filters:
+    def _check_stages(self) -> None:
+        """Refuse settings that this model has no use for: they would fail late, or mislead."""
+        if not self.stages or not self.stages[0].is_source:
+            given = type(self.stages[0]).__name__ if self.stages else "no stage"
+            raise ValueError(f"stages must begin with Input, CombineHops or another source; got {given}.")
+        is_filter = any(isinstance(stage, PolynomialFilter) for stage in self.stages)
+        for name, is_needed in (("damping", self.damping > 0), ("per_channel", self.per_channel)):
+            if is_needed and not is_filter:
                 raise ValueError(
-                    f"{name} is for methods that filter while they train, such as jacobiconv; {self.method} does not."
+                    f"{name} is for methods that filter while they train, such as jacobiconv; got {self.method}."
                 )
-        if self.basis == "favard" and not filters:
+        basis = ALL_BASES[self.basis]
+        if basis.learned and not is_filter:
             raise ValueError(
-                f"the basis favard is learned while a method filters; {self.method} does not. Use favardgnn."
+                f"the basis {self.basis} is learned, so it needs a method that filters while it trains, such as "
+                f"favardgnn; got {self.method}."
             )
-        if self.basis == "gaussian" and {"high", "low"} - {name for name, _ in self.basis_options}:
-            raise ValueError("the basis gaussian needs the options high and low. Use the method g2cn, which has them.")
-        if self.optimiser == "logistic" and self.stages != ("combine", "linear:classes"):
-            raise ValueError(f"the optimiser logistic solves for one linear layer; {self.method} has others. Use asgc.")
-        if self.terms == "first" and "combine" in self.stages:
-            raise ValueError(f"with terms = first nothing is left for {self.method} to combine. Use the method mlp.")
+        missing = set(basis.required_options) - {name for name, _ in self.basis_options}
+        if missing:
+            raise ValueError(
+                f"the basis {self.basis} needs the options {' and '.join(basis.required_options)}; "
+                f"got {dict(self.basis_options) or 'none'}. Set basis_options, or use a method that has them."
+            )
+        if self.is_exact and self.stages != (CombineHops(), Linear("classes")):
+            raise ValueError(
+                f"the optimiser logistic solves for one linear layer only; got {self.method}, which has other layers. "
+                "Use asgc."
+            )
+        if self.terms == "first" and any(isinstance(stage, CombineHops) for stage in self.stages):
+            raise ValueError(f"{self.method} combines hops, so terms must be all or last; got first. Use mlp instead.")
 
     @property
-    def signals(self) -> int:
-        """How many signals a node has precomputed, T."""
-        if self.degree == 0 or self.terms != "all" or "input" in self.stages:
+    def uses_features_only(self) -> bool:
+        """Whether the features are the only precomputed signal."""
+        return self.degree == 0 or self.terms == "first" or any(isinstance(stage, Input) for stage in self.stages)
+
+    @property
+    def term_count(self) -> int:
+        """Number of precomputed signals per node, T."""
+        if self.uses_features_only or self.terms != "all":
             return 1
         return (self.degree + 1) * len(self.directions) * (1 if self.tied else len(self.taus))
 
     @property
     def propagates(self) -> bool:
-        """Whether the model propagates while it trains, and so must see all nodes at once."""
-        return any(stage.partition(":")[0] in ("hop", "hops", "filter", "arma") for stage in self.stages)
+        """Whether the model propagates while it trains."""
+        return any(stage.propagates for stage in self.stages)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the weights are solved for instead of trained epoch by epoch."""
+        return self.optimiser == "logistic"
+
+    @property
+    def needs_all_nodes(self) -> bool:
+        """Whether training must see all nodes at once."""
+        return self.propagates or self.is_exact
+
+    @property
+    def mixes_taus(self) -> bool:
+        """Whether members with different taus can share one basis."""
+        is_sum = isinstance(self.stages[0], CombineHops) and self.combine == "sum"
+        return self.tied and is_sum and len(self.directions) == 1
+
+    @property
+    def per_member(self) -> frozenset[str]:
+        """Settings in which members of one batch may differ."""
+        return frozenset() if self.is_exact else PER_MEMBER
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what result rows and run folders store."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return found | {"stages": [stage.to_dict() for stage in self.stages]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Recipe":
+        """The recipe that `to_dict` described, possibly through JSON, where tuples become lists."""
+        return cls(**{name: value if name == "stages" else _tuples(value) for name, value in data.items()})
 
 
-DROPOUTS = ("mlp_dropout", "input_dropout", "filter_dropout")
-GROUPS = ("mlp", "filter", "basis")
-RATES = tuple(f"{group}_{what}" for group in GROUPS for what in ("lr", "decay"))
-PER_MEMBER = {*DROPOUTS, *RATES, "patience", "start", "alpha"}
-CHOICES = {
-    name: get_args(kind) for name, kind in get_type_hints(Recipe).items() if get_origin(kind) is Literal
-}  # fmt: skip
+HINTS = get_type_hints(Recipe)
+CHOICES = {name: get_args(hint) for name, hint in HINTS.items() if get_origin(hint) is Literal}
+DROPOUT_RATES = ("mlp_dropout", "input_dropout", "filter_dropout")
+LEARNING_RATES = tuple(f"{group}_{what}" for group in GROUPS for what in ("lr", "decay"))
+PER_MEMBER = frozenset({*DROPOUT_RATES, *LEARNING_RATES, "patience", "initial_weights", "alpha"})
 
 
-def recipe(method: str = "adaptkry", graph: str | None = None, **changes) -> Recipe:
-    """A method's settings: defaults, then what was published for that graph, then your changes.
+def _check_range(name: str, value: Any, is_whole: bool, *, at_least: float, below: float | None, **_) -> None:
+    if is_whole:
+        checks.count(value, name)
+    upper = math.inf if below is None else below
+    if not at_least <= value < upper:
+        expected = f"at least {at_least} and below {below}" if below is not None else f"{at_least} or more"
+        raise ValueError(f"{name} must be {expected}; got {value}.")
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, at every level."""
+    return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
+
+
+def recipe(method: str = "adaptkry", graph: str | None = None, **settings) -> Recipe:
+    """A method's settings: its defaults, then those published for the graph of that name, then `settings`.
 
     >>> recipe("adaptkry", "squirrel", degree=4).taus
     (0.8,)
     """
-    settings = pick(METHODS, method, "method") | PUBLISHED.get(method, {}).get(graph or "", {})
-    known = {f.name for f in fields(Recipe)}
-    for name in changes:
-        pick(dict.fromkeys(known), name, "setting")
-    if method == "mlp" and changes.get("degree"):
-        raise ValueError("mlp looks at no edges, so it has no hops. Leave the degree out, or use another method.")
-    return replace(Recipe(method=method), **settings | {k: v for k, v in changes.items() if v is not None})
+    entry = pick(METHODS, method, "method")
+    given = {name: value for name, value in check_names(settings).items() if value is not None}
+    if entry.settings.get("degree") == 0 and given.get("degree"):
+        raise ValueError(f"{method} uses no edges, so its degree must be 0; got {given['degree']}. Leave it out.")
+    return replace(Recipe(method=method), **{**entry.settings, **entry.published.get(graph or "", {}), **given})
 
 
-Scaling = tuple[Tensor, Tensor]  # mean and deviation of every feature column
+def check_names(settings: dict[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:
+    """The settings, if every name is a field of `Recipe`; else an error with the nearest name, also of `others`."""
+    known = dict.fromkeys([*(one.name for one in fields(Recipe) if one.name != "method"), *others])
+    for name in settings:
+        pick(known, name, "setting")
+    return settings
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What a training starts from: signals computed once, and the operator if the model propagates itself."""
-
-    terms: Tensor  # [T, n, d], directions and untied taus one after the other
-    scale: Tensor  # [T] what hop normalisation multiplied each term by
-    operator: Propagation | None
-    scaling: Scaling | None
-
-
-def features_of(graph: Graph, made: Recipe, scaling: Scaling | None = None) -> Tensor:
-    """The features a recipe starts from: as they are, each row divided by its sum, or each column standardised.
-
-    `scaling` is that of the graph that was trained on; without it, the graph's own.
-    """
-    x = datasets.normalised(graph).x if made.normalise else graph.x
-    if not made.standardise:
-        return x
-    mean, deviation = scaling or column_scaling(graph, made)
-    return (x - mean) / deviation
-
-
-def column_scaling(graph: Graph, made: Recipe) -> Scaling:
-    """Mean and standard deviation of every column [d] before it is standardised; a constant column keeps its size."""
-    x = features_of(graph, replace(made, standardise=False))
-    deviation = x.std(0, correction=0)
-    return x.mean(0), torch.where(deviation > 0, deviation, 1)
-
-
-def propagation(graph: Graph, made: Recipe, taus, direction: str) -> Propagation:
-    """The recipe's propagation matrix."""
-    loops = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
-    return Propagation(loops[made.loops](graph), taus, direction, isolated=made.isolated)  # type: ignore[arg-type]
-
-
-def inputs_of(graph: Graph, made: Recipe, device: torch.device | str = "cpu", scaling: Scaling | None = None) -> Inputs:
-    """Compute what a recipe starts from."""
-    if made.standardise and scaling is None:
-        scaling = column_scaling(graph, made)
-    x = features_of(graph, made, scaling).to(device)
-    operator = propagation(graph, made, made.taus[0], made.directions[0]).to(device) if made.propagates else None
-    if made.degree == 0 or made.terms == "first" or "input" in made.stages:
-        return Inputs(x[None], torch.ones(1), operator, scaling)
-    parts = []
-    for direction in made.directions:
-        for taus in [made.taus] if made.tied and len(made.taus) > 1 else made.taus:
-            parts.append(terms_of(propagation(graph, made, taus, direction).to(device), x, made))
-    terms = parts[0] if len(parts) == 1 else torch.cat(parts)
-    scale = torch.ones(len(terms), device=device)
-    if made.hop_norm:  # every hop at the norm of X; a hop that is zero stays zero
-        size = torch.stack([term.norm() for term in terms])
-        scale = torch.where(size > 0, x.norm() / size.clamp(min=1e-30), 0)
-        terms.mul_(scale[:, None, None])
-    return Inputs(terms, scale.cpu(), operator, scaling)
-
-
-def terms_of(P: Propagation, x: Tensor, made: Recipe) -> Tensor:
-    """The basis of x, or its last term alone: [T, n, d]."""
-    make, options = ALL_BASES[made.basis], dict(made.basis_options)
-    basis = average(make, P, x, made.degree, **options) if P.is_batched else make(P, x, made.degree, **options)
-    if made.terms == "all":
-        return stack(basis).transpose(0, 1)
-    last = x
-    for term in basis:
-        last = term
-    return last[None].contiguous()
+def help_texts() -> dict[str, str]:
+    """Every setting with its default and a sentence about it."""
+    return {one.name: f"{one.metadata['help']} Default: {one.default}." for one in fields(Recipe)}

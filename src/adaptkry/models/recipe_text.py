@@ -4,16 +4,15 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from adaptkry.common.lookup import pick
-from adaptkry.models.recipe import Recipe
+from adaptkry.models.recipe import HINTS, Recipe
+from adaptkry.models.stages import Stage, stage_from_dict
 
 
-def number(text: str) -> float:
+def finite_number(text: str) -> float:
     """A finite number."""
     value = float(text)
     if not math.isfinite(value):
@@ -21,108 +20,115 @@ def number(text: str) -> float:
     return value
 
 
-def truth(text: str) -> bool:
+def true_or_false(text: str) -> bool:
     """True or false."""
     return pick({"true": True, "false": False}, text.lower())
 
 
-READERS: dict[type, tuple[Callable[[str], Any], str]] = {
+PARSERS: dict[type, tuple[Callable[[str], Any], str]] = {
     int: (int, "a whole number"),
-    float: (number, "a number"),
-    bool: (truth, "true or false"),
-    str: (str, "a word"),
+    float: (finite_number, "a number"),
+    bool: (true_or_false, "true or false"),
+    str: (str, "a name"),
 }
 
 
-def part_of(kind: Any) -> Any:
-    """What a value consists of: the kind itself, that of a tuple's entries, or that of an optional value."""
-    if get_origin(kind) is Literal:
+def element_type(hint: Any) -> Any:
+    """The type of a value, or of a tuple's entries."""
+    if get_origin(hint) is Literal:
         return str
-    return next((part for part in get_args(kind) if part not in (NoneType, ...)), kind)
+    return next((part for part in get_args(hint) if part is not ...), hint)
 
 
-KINDS = {
-    name: kind for name, kind in get_type_hints(Recipe).items() if name != "method" and part_of(kind) in READERS
-}  # fmt: skip
+# Settings that `name=value` can give: stages and options of a basis need a file.
+SETTABLE = {name: hint for name, hint in HINTS.items() if name != "method" and element_type(hint) in PARSERS}
 
 
-def read(text: str) -> tuple[str, Any]:
+def parse(text: str) -> tuple[str, Any]:
     """Name and value of one setting.
 
-    >>> read("mlp_lr=0.05"), read("taus=0.5,1")
+    >>> parse("mlp_lr=0.05"), parse("taus=0.5,1")
     (('mlp_lr', 0.05), ('taus', (0.5, 1.0)))
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
-        raise ValueError(f"a setting is given as name=value, such as hidden=128, but {text!r} came.")
-    kind = pick(KINDS, name, "setting")
-    reader, wanted = READERS[part_of(kind)]
+        raise ValueError(f"a setting must be given as name=value, such as hidden=128; got {text!r}.")
+    hint = pick(SETTABLE, name, "setting")
+    parser, expected = PARSERS[element_type(hint)]
+    is_list = get_origin(hint) is tuple
     try:
-        found = [reader(part.strip()) for part in (value.split(",") if get_origin(kind) is tuple else [value])]
+        found = [parser(part.strip()) for part in (value.split(",") if is_list else [value])]
     except ValueError:
-        raise ValueError(f"the setting {name} wants {wanted}, but {value!r} came.") from None
-    return name, tuple(found) if get_origin(kind) is tuple else found[0]
+        listed = ", or several separated by commas" if is_list else ""
+        raise ValueError(f"the setting {name} must be {expected}{listed}; got {value!r}.") from None
+    return name, tuple(found) if is_list else found[0]
 
 
-def merged(options: Mapping[str, Any], texts: Iterable[str]) -> dict[str, Any]:
-    """Options that were given (not None) and settings from text; what comes both ways is refused."""
+def merge(options: Mapping[str, Any], texts: Iterable[str]) -> dict[str, Any]:
+    """Options that were given (not None) and settings from text; a setting given both ways is refused."""
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     given = {name: value for name, value in given.items() if value is not None}
     for text in texts:
-        name, value = read(text)
+        name, value = parse(text)
         if name in given:
-            raise ValueError(f"the setting {name} came twice. Give it once, as an option or as {name}=value.")
+            raise ValueError(f"each setting must be given once; got {name} twice. Use the option, or {name}=value.")
         given[name] = value
     return given
 
 
-def as_toml(made: Recipe, heading: str) -> str:
-    """Every setting of a recipe, one a line, below a comment.
+def to_toml(recipe: Recipe, heading: str) -> str:
+    """Every setting of a recipe, one per line, below a comment.
 
-    >>> as_toml(Recipe(), "An example.").splitlines()[:4]
-    ['# An example.', 'method = "adaptkry"', 'stages = ["combine", "mlp"]', 'taus = [0.5]']
+    >>> to_toml(Recipe(), "An example.").splitlines()[:3]
+    ['# An example.', 'method = "adaptkry"', 'stages = [{stage = "CombineHops"}, {stage = "ResidualMLP"}]']
     """
     lines = [f"# {line}" for line in heading.splitlines()]
-    return "\n".join([*lines, *(f"{name} = {toml_value(name, value)}" for name, value in asdict(made).items())]) + "\n"
+    lines += [f"{name} = {_toml_value(name, value)}" for name, value in recipe.to_dict().items()]
+    return "\n".join(lines) + "\n"
 
 
-def toml_value(name: str, value: Any) -> str:
-    """One value in TOML's words, which are JSON's but for tables."""
+def _toml_value(name: str, value: Any) -> str:
+    """One value as TOML, which is JSON except for tables."""
     if name == "basis_options":
-        return "{" + ", ".join(f"{key} = {json.dumps(part)}" for key, part in value) + "}"
+        return _toml_value("", dict(value))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml_value('', part)}" for key, part in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml_value("", part) for part in value) + "]"
     return json.dumps(value)
 
 
 def from_toml(path: Path) -> dict[str, Any]:
-    """Settings from a file such as `tune` writes; it may hold all or some of them, and the method."""
+    """Settings from a file such as `tune` writes: all or some of them, and the method."""
     try:
         page = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # not TOML, or not even text
-        raise ValueError(f"{path} holds no settings in TOML ({error}).") from None
+        raise ValueError(f"{path} must hold settings in TOML; it cannot be read ({error}).") from None
     try:
-        return {name: from_toml_value(name, value) for name, value in page.items()}
+        return {name: _from_toml_value(name, value) for name, value in page.items()}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def from_toml_value(name: str, value: Any) -> Any:
-    """One setting as the kind of value that it holds."""
-    kind = pick(get_type_hints(Recipe), name, "setting")
+def _from_toml_value(name: str, value: Any) -> Any:
+    """One setting with the type that the recipe has."""
+    hint = pick(HINTS, name, "setting")
     if name == "basis_options":
         if not isinstance(value, dict):
-            raise ValueError(f"the setting {name} wants a table such as {{a = 1.0}}, but {value!r} came.")
+            raise ValueError(f"the setting {name} must be a table such as {{a = 1.0}}; got {value!r}.")
         return tuple(value.items())
-    part, many = part_of(kind), get_origin(kind) is tuple
-    found = value if many else [value]
-    if not isinstance(found, list) or not all(fits(one, part) for one in found):
-        raise ValueError(
-            f"the setting {name} wants {READERS[part][1]}{' or more in a list' * many}, but {value!r} came."
-        )
-    return tuple(map(part, found)) if many else part(value)
+    kind, is_list = element_type(hint), get_origin(hint) is tuple
+    values = value if is_list else [value]
+    if kind is Stage and isinstance(value, list):
+        return tuple(map(stage_from_dict, value))
+    if kind is Stage or not isinstance(values, list) or not all(_has_type(one, kind) for one in values):
+        expected = "a list of stages" if kind is Stage else PARSERS[kind][1] + " or several in a list" * is_list
+        raise ValueError(f"the setting {name} must be {expected}; got {value!r}.")
+    return tuple(map(kind, values)) if is_list else kind(value)
 
 
-def fits(value: Any, kind: type) -> bool:
-    """Whether a value from a file is of that kind; a whole number is a number too, but true is not."""
+def _has_type(value: Any, kind: type) -> bool:
+    """Whether a value from a file has that type; a whole number is a number too, but true is not."""
     if kind is float:
         return type(value) in (int, float) and math.isfinite(value)
     return type(value) is kind

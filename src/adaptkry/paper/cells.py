@@ -36,7 +36,7 @@ class Cell:
     @property
     def half(self) -> float:
         """Half the width of the 95 % interval of the mean; 0 for a single number."""
-        return comparison.interval(self.numbers)
+        return comparison.half_width(self.numbers)
 
     def text(self, decimals: int = 2) -> str:
         """Mean and interval; a count as a count."""

@@ -20,7 +20,6 @@ from adaptkry.graphs.load import CARDS
 from adaptkry.graphs.splits import Splits
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import Recipe
-from adaptkry.selection import compare as comparison
 from adaptkry.selection import grid as tuning
 from adaptkry.training import fit as fitting
 
@@ -101,9 +100,9 @@ def trained(graph: Graph, made: Sequence[Recipe], split: Splits, how: RunOptions
         run, tried = tuning.choose(graph, [how.shortened(one) for one in made], split, device=how.device)
     extra = {
         "cell_seconds": time.perf_counter() - start, "settings_tried": len(tried), "peak_bytes": peak.bytes,
-        "parameters": comparison.parameters(run), "cell_epochs": len(run.curves["loss"]),
+        "parameters": run.parameters, "cell_epochs": len(run.curves["loss"]),
     }  # fmt: skip
-    return [{**row, **extra} for row in run.rows]
+    return [{**result.to_row(), **extra} for result in run.results]
 
 
 def training(

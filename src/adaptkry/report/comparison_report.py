@@ -52,7 +52,11 @@ def best_method(ranked: Sequence[dict], metric: str) -> str:
     sentence = f"{best['method']} has the best mean: {100 * best['mean']:.2f} % test {metric} over {over}."
     if not others or splits < 2:
         return sentence
-    close = [one["method"] for one in others if one["behind"] is not None and one["behind"] + one["behind_half"] >= 0]
+    close = [
+        one["method"]
+        for one in others
+        if one["difference"] is not None and one["difference"] + one["difference_half_width"] >= 0
+    ]
     if not close:
         return f"{sentence} The 95 % interval of every other method's difference to it is below zero."
     return f"{sentence} Not significantly worse (95 %): {', '.join(close)}."
@@ -72,7 +76,7 @@ def comparison_cells(entry: dict) -> dict[str, TableCell]:
         "95 % interval": cell(f"{100 * entry['low']:.2f} .. {100 * entry['high']:.2f}", entry["low"])
         if has_spread
         else None,
-        "to the best": cell(difference_to_best(entry, has_spread), entry["behind"]),
+        "to the best": cell(difference_to_best(entry, has_spread), entry["difference"]),
         "seconds": cell(f"{entry['seconds']:.1f}", entry["seconds"]),
         "parameters": cell(f"{entry['parameters']:,}", entry["parameters"]),
         "peak MiB": None if peak is None else cell(f"{peak / 2**20:,.0f}", peak),
@@ -83,9 +87,9 @@ def comparison_cells(entry: dict) -> dict[str, TableCell]:
 
 def difference_to_best(entry: dict, has_spread: bool) -> str:
     """The mean difference to the best method in percentage points, with its interval where there are several splits."""
-    if entry["behind"] is None:
+    if entry["difference"] is None:
         return "-"
-    if entry["behind"] == 0:
+    if entry["difference"] == 0:
         return "best"
     return f"{100 * entry['behind']:+.2f}" + (f" ± {100 * entry['behind_half']:.2f}" if has_spread else "")
 

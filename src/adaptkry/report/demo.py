@@ -79,7 +79,7 @@ def train_demo(folder: Path, tick: Callable[[], object] = lambda: None) -> list[
             settings |= {"hidden": 32, "epochs": 150, "patience": 60}
             out = folder / f"{kind}-{method}"
             run = fit(graph, recipe(method, **settings), chosen, device="cpu", out=out)
-            scores = np.array([row["test"] for row in run.rows])
+            scores = np.array([result.test for result in run.results])
             figures = {"mean": float(scores.mean()), "std": float(scores.std(ddof=1))}
             files = write_pages(run, graph, out, chosen)
             rows.append({"graph": kind, "method": method, "what": description, **figures, **files})

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.recipe import Recipe, features_of, propagation
-from adaptkry.models.stages import coefficients
+from adaptkry.models.inputs import propagation, scaled_features
+from adaptkry.models.recipe import Recipe
+from adaptkry.models.stages import filter_weights
 from adaptkry.spectral.bases import BASES, stack
 from adaptkry.spectral.lanczos import recurrence, replay
 from adaptkry.spectral.operators import Diagonal
@@ -24,11 +25,11 @@ def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | No
     represents the filter, or if it takes a graph and there is none.
     """
     recipe = run.recipes[0]
-    if "filter" not in run.weights or recipe.degree == 0 or recipe.basis in NO_RESPONSE:
+    if "filter/weights" not in run.weights or recipe.degree == 0 or recipe.basis in NO_RESPONSE:
         return None
     grid = grid.double()
     if recipe.terms == "last":
-        return grid[:, None] ** recipe.degree * run.weights["filter"].T.double()
+        return grid[:, None] ** recipe.degree * run.weights["filter/weights"].T.double()
     if recipe.basis == "orthonormal":
         responses = None if graph is None else orthonormal_responses(graph, recipe, grid)
     else:
@@ -38,8 +39,8 @@ def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | No
 
 def hop_coefficients(run: Run, recipe: Recipe) -> Tensor:
     """Coefficients of the basis terms for each member, averaged over channels: [K + 1, b]."""
-    w = coefficients(recipe, {name: weight.double() for name, weight in run.weights.items()})  # [b, ..., K + 1]
-    scale = run.about["hop_scale"]
+    w = filter_weights(recipe, {name: weight.double() for name, weight in run.weights.items()})  # [b, ..., K + 1]
+    scale = run.info.hop_scale
     w = w * torch.tensor(scale) if len(scale) == w.shape[-1] else w
     return w.reshape(len(w), -1, w.shape[-1]).mean(1)[:, : recipe.degree + 1].T
 
@@ -54,7 +55,7 @@ def polynomial_responses(recipe: Recipe, grid: Tensor) -> Tensor:
 def orthonormal_responses(graph: Graph, recipe: Recipe, grid: Tensor) -> Tensor:
     """The polynomials of the orthonormal basis of the graph's features at `grid`, averaged over columns: [m, K + 1]."""
     P = propagation(graph, recipe, recipe.taus[0], recipe.directions[0])
-    x = features_of(graph, recipe)[:, :COLUMNS].double()
+    x = scaled_features(graph, recipe)[:, :COLUMNS].double()
     known = recurrence(P, x, recipe.degree)
     ones = torch.ones(len(grid), x.shape[1], dtype=torch.float64)
     found = stack(list(replay(Diagonal(grid), ones, recipe.degree, recurrence=known)))

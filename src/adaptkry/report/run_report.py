@@ -15,7 +15,8 @@ from torch import Tensor
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import homophily
 from adaptkry.graphs.splits import Splits
-from adaptkry.models.recipe import Recipe, features_of
+from adaptkry.models.inputs import scaled_features
+from adaptkry.models.recipe import Recipe
 from adaptkry.report import charts, html
 from adaptkry.report.elements import cell, chart, experiment, matrix, series, spread, table
 from adaptkry.report.learned_filter import learned_response
@@ -58,35 +59,35 @@ def write_picture(path: Path, facts: dict, title: str) -> Path:
 
 def run_report(run: Run, graph: Graph | None, splits: Splits) -> dict:
     """Everything that the page and the picture show of a run; what needs a graph is left out without one."""
-    recipe, about = run.recipes[0], run.about
+    recipe, info = run.recipes[0], run.info
     densities = {} if graph is None else spectra(graph, recipe.taus[0])
     trained = densities.get(recipe.taus[0])
     grid, responses = responses_of(run, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
     counts = confusion(run, graph, splits)
-    names = [str(name) for name in about["class_names"] or range(run.layout.classes)]
+    names = [str(name) for name in info.class_names or range(run.shape.classes)]
     drawn = [
         filter_chart(grid, responses, recipe.taus[0], trained),
-        *curve_charts(run.curves, about["metric"]),
+        *curve_charts(run.curves, info.metric),
         *hop_charts(run, graph, recipe),
         matrix("Confusion matrix", names, counts, x="predicted class", y="true class"),
     ]
     score = score_text(run)
     facts = experiment(
-        f"{recipe.method} on {about['graph']}",
+        f"{recipe.method} on {info.graph}",
         lead=lead(run),
         tables=tables_of(run, graph, names, np.array(counts)),
         charts=drawn,
-        notes=[f"warning: {text}" for text in about["warnings"]],
-        provenance={name: about[name] for name in ("version", "commit", "device", "torch", "python") if name in about},
+        notes=[f"warning: {text}" for text in info.warnings],
+        provenance={name: getattr(info, name) for name in ("version", "commit", "device", "torch", "python")},
     )
-    overview = {"run": recipe.method, "graph": about["graph"], "test %": score, "trainings": len(run.chosen)}
+    overview = {"run": recipe.method, "graph": info.graph, "test %": score, "trainings": len(run.chosen)}
     explorer = explorer_of(densities, recipe, grid, responses) if densities else None
     return facts | {"kind": "run", "score": f"{score} %", "overview": overview, "explorer": explorer}
 
 
 def score_text(run: Run) -> str:
     """Mean and standard deviation of the chosen trainings' test scores in per cent."""
-    scores = np.array([run.rows[i]["test"] for i in run.chosen]) * 100
+    scores = np.array([run.results[i].test for i in run.chosen]) * 100
     if not len(scores):
         return "-"
     return f"{scores.mean():.2f}" + (f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else "")
@@ -94,12 +95,12 @@ def score_text(run: Run) -> str:
 
 def lead(run: Run) -> str:
     """What the score is of, and how large the graph is."""
-    about, count = run.about, len(run.chosen)
+    info, count = run.info, len(run.chosen)
     over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
-    stored = f"{about['stored_rows']:,} stored" if about["entries"] is None else f"{about['entries']:,} entries"
+    stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries"
     return (
-        f"Test {about['metric']}, {over}, {about['scheme']} splits; {about['nodes']:,} nodes, {stored}, "
-        f"{run.layout.features:,} features, {run.layout.classes:,} classes."
+        f"Test {info.metric}, {over}, {info.scheme} splits; {info.nodes:,} nodes, {stored}, "
+        f"{run.shape.features:,} features, {run.shape.classes:,} classes."
     )
 
 
@@ -195,26 +196,26 @@ def hop_charts(run: Run, graph: Graph | None, recipe: Recipe) -> list[dict]:
 
 def hop_weights(run: Run) -> list[list[float]] | None:
     """Weights over the hops of each chosen member, [members, hops]; filters per channel are averaged."""
-    if "filter" not in run.weights:
+    if "filter/weights" not in run.weights:
         return None
-    w: Tensor = run.weights["filter"][run.chosen]
+    w: Tensor = run.weights["filter/weights"][run.chosen]
     return w.reshape(len(w), -1, w.shape[-1]).mean(1).tolist()
 
 
 def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
     """Angles in degrees between consecutive hops of the features, for each tau."""
-    x = features_of(graph, recipe)[:, :ANGLE_COLUMNS]
+    x = scaled_features(graph, recipe)[:, :ANGLE_COLUMNS]
     return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
 
 
 def confusion(run: Run, graph: Graph | None, splits: Splits) -> list[list[int]]:
     """Counts [c, c] over the test nodes of each chosen member, by true class (row) and predicted class (column)."""
-    known = run.about.get("confusion")  # counted when the run was tested
+    known = run.info.confusion  # counted when the run was tested
     if known is not None:
         return known
     assert graph is not None
-    c = run.layout.classes
-    predicted = run.each_probability(graph).argmax(-1)[run.chosen]
+    c = run.shape.classes
+    predicted = run.member_probabilities(graph).argmax(-1)[run.chosen]
     test = splits.test[torch.tensor([run.members[i].split for i in run.chosen])]
     pairs = (graph.y.expand_as(predicted) * c + predicted)[test]
     return torch.bincount(pairs, minlength=c * c).reshape(c, c).tolist()
@@ -225,11 +226,11 @@ def tables_of(run: Run, graph: Graph | None, names: Sequence[str], counts: np.nd
     tested = "Test nodes of all chosen trainings; 0 tested: no split tests that class."
     tables = [
         table("Classes", ["class", "tested", "precision %", "recall %", "F1 %"], class_scores(names, counts), tested),
-        table("Trainings", list(TRAINING_COLUMNS), [training_row(row) for row in run.rows]),
+        table("Trainings", list(TRAINING_COLUMNS), [training_row(result.to_row()) for result in run.results]),
     ]
     if graph is not None:
         tables.append(table("Homophily", ["measure", "value"], list(homophily(graph).items())))
-    settings = run.rows[0]["config"]
+    settings = run.results[0].settings
     return [
         *tables,
         table("Settings", ["setting", "value"], [[name, plain(value)] for name, value in settings.items()]),

@@ -1,160 +1,177 @@
 """A leaderboard: several methods on the same graph and the same splits, with intervals and paired differences."""
 
+import inspect
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from adaptkry.common import files as storage
 from adaptkry.common import memory
-from adaptkry.common import rows as results
-from adaptkry.graphs.graph import Graph
+from adaptkry.common.files import write
+from adaptkry.common.journal import JOURNAL, Journal
+from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
-from adaptkry.selection import grid as tuning
-from adaptkry.training import fit as fitting
-from adaptkry.training.run import Run
+from adaptkry.models.methods import METHODS
+from adaptkry.models.recipe import check_names
+from adaptkry.selection.grid import alternatives, choose
+from adaptkry.training.data import GraphData, open_data, training_key
+from adaptkry.training.fit import check_splits, choose_device
+from adaptkry.training.loop import Callback
+
+COMPARISON = "comparison.json"
+Entry = dict[str, Any]
 
 
 def compare(
-    graph: Graph,
-    methods: Sequence[str],
-    split: Splits,
-    changes: dict | None = None,
+    data: Any,
+    methods: Sequence[str] | None = None,
+    splits: Splits | str | None = None,
     *,
+    count: int = 10,
     device: str = "auto",
-    kept: Sequence[dict] = (),
-    look: Callable[..., object] = lambda _: None,
-    done: Callable[[dict], object] = lambda _: None,
-) -> list[dict]:
-    """One entry a method, best mean first; a method that cannot run here is an entry with a reason.
+    out: Path | str | None = None,
+    resume: bool = False,
+    callbacks: Iterable[Callback] = (),
+    on_entry: Callable[[Entry], object] = lambda _: None,
+    **settings,
+) -> list[Entry]:
+    """One entry per method, best mean first; a method that cannot run here is an entry with a reason.
 
     Args:
-        graph: the graph.
-        methods: names; each uses the settings published for this graph, or chooses among `methods.FALLBACK_GRID`.
-        split: the splits all of them share.
-        changes: settings that all methods get; None leaves a method's own.
-        device: "auto", "cpu", "cuda".
-        kept: entries of a comparison that was stopped; they are not trained again, and none is left out.
-        look: called with the training every few epochs.
-        done: called with each new entry as soon as it is there.
+        data: a graph: everything that `fit` accepts except basis folders.
+        methods: names, by default all; each uses the settings published for this graph, or chooses on validation among
+            its fallback grid.
+        splits: `Splits`, the name of a scheme, or None for class_balanced; all methods share them.
+        count: number of splits, where a scheme draws them.
+        device: "auto", "cpu" or "cuda".
+        out: folder for `comparison.json` and `rows.jsonl`, written after every method.
+        resume: keep the methods that are in `out` already; those that failed are tried again.
+        callbacks: called with the training state every few epochs.
+        on_entry: called with each new entry.
+        settings: settings that all methods get; None leaves a method's own.
     """
-    entries, there = list(kept), {one["method"] for one in kept}
-    for method in dict.fromkeys(methods):
-        if method not in there:
-            entries.append(entry(graph, method, split, device, look, changes or {}))
-            done(entries[-1])
-    ranked(entries)
-    return sorted(entries, key=lambda one: -np.inf if one["mean"] is None else one["mean"], reverse=True)
+    check_names(settings, inspect.signature(compare).parameters)
+    settings = {name: value for name, value in settings.items() if value is not None}
+    methods = list(METHODS if methods is None else methods)
+    for method in methods:
+        pick(METHODS, method, "method")
+    source = open_data(data)
+    if not isinstance(source, GraphData):
+        raise TypeError(f"compare needs a graph; got the basis folder of {source.name}. Use the graph itself.")
+    splits = splits if isinstance(splits, Splits) else source.splits(splits, count)
+    check_splits(splits, source.labels, test=True)
+    with _journal(out, source, splits, settings, resume) as journal:
+        kept = [entry for entry in journal.done.values() if not entry["failed"]] if journal else []
+        entries = {entry["method"]: entry for entry in kept}
+        for method in dict.fromkeys(methods):
+            if method in entries:
+                continue
+            entries[method] = compare_one(source, method, splits, device, callbacks, settings)
+            if journal:
+                journal.add(method, entries[method])
+                save(rank(list(entries.values())), splits, journal.folder)
+            on_entry(entries[method])
+        ranked = rank(list(entries.values()))
+        if journal:
+            save(ranked, splits, journal.folder)
+    return ranked
 
 
-def entry(graph: Graph, method: str, split: Splits, device: str, look, changes: dict) -> dict:
-    """Train one method, or say why it cannot be."""
-    made = tuning.alternatives(method, graph.info.name, **changes)
-    where = fitting.choose_device(device)
+@contextmanager
+def _journal(
+    out: Path | str | None, source: GraphData, splits: Splits, settings: Mapping[str, Any], resume: bool
+) -> Iterator[Journal | None]:
+    if out is None:
+        yield None
+        return
+    if resume and (Path(out) / COMPARISON).exists() and not (Path(out) / JOURNAL).exists():
+        raise ValueError(
+            f"--resume needs a comparison of this version of adaptkry; {out} holds one of an older version. "
+            "Use another --out, or leave --resume out."
+        )
+    plain = {name: repr(value) for name, value in settings.items()}
+    key = training_key([], data=source.digest(splits), settings=plain)
+    request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), **plain}
+    with Journal(out, key, command="compare", request=request, resume=resume) as journal:
+        yield journal
+
+
+def compare_one(
+    source: GraphData, method: str, splits: Splits, device: str, callbacks: Iterable[Callback], settings: dict
+) -> Entry:
+    """Train one method, or say why it cannot be trained."""
+    recipes = alternatives(method, source.name, **source.default_settings(settings), **settings)
     start = time.perf_counter()
     try:
-        with memory.peak(where) as peak:
-            run, tried = tuning.choose(graph, made, split, device=device, look=look)
+        with memory.peak(choose_device(device)) as peak:
+            run, tried = choose(source, recipes, splits, device=device, callbacks=callbacks)
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
-        return {
-            "method": method,
-            "failed": str(error).splitlines()[0],
-            "mean": None,
-            "trainings": 0,
-            "rows": [],
-            "tried": [],
-        }
-    found = summary(test_scores(run.rows))
-    why = next((row["failed"] for row in run.rows if row["failed"]), None) if found["mean"] is None else None
+        return {"method": method, "failed": str(error).splitlines()[0], "mean": None, "rows": [], "tried": []}
+    rows = [result.to_row() for result in run.results]
+    statistics = summarise(test_scores(rows))
+    reason = None
+    if statistics["mean"] is None:
+        reason = next((result.failed for result in run.results if result.failed), "no training could be tested")
     return {
-        "method": method, "failed": why, **found, "seconds": time.perf_counter() - start,
-        "parameters": parameters(run), "peak_bytes": peak.bytes, "tried": tried,
-        "trainings": len(run.rows), "rows": run.rows,
-    }  # fmt: skip
+        "method": method,
+        "failed": reason,
+        **statistics,
+        "seconds": time.perf_counter() - start,
+        "parameters": run.parameters,
+        "peak_bytes": peak.bytes,
+        "tried": tried,
+        "rows": rows,
+    }
 
 
-def test_scores(rows: Sequence[dict]) -> np.ndarray:
-    """Test scores split by split; NaN where a member failed."""
+def test_scores(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Test scores per split; NaN where a member failed."""
     return np.array([np.nan if row["test"] is None else row["test"] for row in rows])
 
 
-def parameters(run: Run) -> int:
-    """Learned numbers of one member."""
-    fixed = ("mean", "variance", "mix")
-    return sum(w[0].numel() for name, w in run.weights.items() if not name.startswith(fixed))
-
-
-def summary(found: np.ndarray) -> dict:
+def summarise(scores: np.ndarray) -> dict[str, float | None]:
     """Mean, standard deviation and 95 % interval of the mean (Student's t over splits)."""
-    good = found[~np.isnan(found)]
+    good = scores[~np.isnan(scores)]
     if not len(good):
         return {"mean": None, "std": None, "low": None, "high": None}
     mean = float(good.mean())
     if len(good) == 1:
         return {"mean": mean, "std": None, "low": None, "high": None}
-    half = interval(good)
+    half = half_width(good)
     return {"mean": mean, "std": float(good.std(ddof=1)), "low": max(0.0, mean - half), "high": min(1.0, mean + half)}
 
 
-def interval(numbers: np.ndarray) -> float:
-    """Half the width of the 95 % interval of their mean; 0 for a single one."""
+def half_width(numbers: np.ndarray) -> float:
+    """Half the width of the 95 % interval of their mean; 0 for a single number."""
     if len(numbers) < 2:
         return 0.0
     return float(special.stdtrit(len(numbers) - 1, 0.975) * numbers.std(ddof=1) / np.sqrt(len(numbers)))
 
 
-def ranked(entries: list[dict]) -> None:
-    """Add to each entry its paired difference to the best, split by split, and the interval of that."""
-    good = [one for one in entries if one["mean"] is not None]
-    best = max(good, key=lambda one: one["mean"], default=None)
-    for one in good:
+def rank(entries: list[Entry]) -> list[Entry]:
+    """Best mean first; each entry gets its paired difference to the best over the same splits, with its interval."""
+    good = [entry for entry in entries if entry["mean"] is not None]
+    best = max(good, key=lambda entry: entry["mean"], default=None)
+    for entry in good:
         pairs = [
             ours["test"] - theirs["test"]
-            for ours, theirs in zip(one["rows"], best["rows"], strict=True)  # type: ignore[index]
+            for ours, theirs in zip(entry["rows"], best["rows"], strict=True)  # type: ignore[index]
             if ours["test"] is not None and theirs["test"] is not None
         ]
-        one["behind"] = float(np.mean(pairs)) if pairs else None
-        one["behind_half"] = interval(np.array(pairs)) if pairs else None
+        entry["difference"] = float(np.mean(pairs)) if pairs else None
+        entry["difference_half_width"] = half_width(np.array(pairs)) if pairs else None
+    return sorted(entries, key=lambda entry: -np.inf if entry["mean"] is None else entry["mean"], reverse=True)
 
 
-def key_of(graph: Graph, split: Splits, changes: dict) -> str:
-    """What decides the entries of a comparison: the graph, the splits, and the settings that all methods get."""
-    return f"{fitting.data_of(graph, split)} {json.dumps(changes, sort_keys=True)}"
-
-
-def save(entries: list[dict], split: Splits, folder: Path, key: str = "") -> Path:
-    """Write `rows.jsonl`, one row a training, and `comparison.json`, one entry a method."""
-    rows = [row for one in entries for row in one["rows"]]
-    storage.write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
-    page = {
-        "key": key,
-        "warnings": list(split.warnings),
-        "methods": [{k: v for k, v in one.items() if k != "rows"} for one in entries],
-    }
-    storage.write(folder / "comparison.json", json.dumps(page, indent=1))
-    return folder / "comparison.json"
-
-
-def load(folder: Path, key: str) -> list[dict]:
-    """The entries that a comparison left in a folder; those that failed or have lost rows are left out."""
-    if not (folder / "comparison.json").exists():
-        return []
-    try:
-        page = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(
-            f"{folder / 'comparison.json'} is damaged ({error}). Leave --resume out to start anew."
-        ) from None
-    if page.get("key") != key:
-        raise ValueError(
-            f"the comparison in {folder} is of another graph, other splits or other settings: use another --out, or no "
-            "--resume."
-        )
-    rows = results.read(folder / "rows.jsonl")
-    entries = [
-        one | {"rows": [row for row in rows if row["config"]["method"] == one["method"]]} for one in page["methods"]
-    ]
-    return [one for one in entries if not one["failed"] and len(one["rows"]) == one["trainings"]]
+def save(entries: Sequence[Entry], splits: Splits, folder: Path) -> Path:
+    """Write `rows.jsonl`, one row per training, and `comparison.json`, one entry per method."""
+    rows = [row for entry in entries for row in entry["rows"]]
+    write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+    methods = [{name: value for name, value in entry.items() if name != "rows"} for entry in entries]
+    write(folder / COMPARISON, json.dumps({"warnings": list(splits.warnings), "methods": methods}, indent=1))
+    return folder / COMPARISON

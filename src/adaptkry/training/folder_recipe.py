@@ -7,86 +7,93 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.outofcore.basis_folder import BasisFolder
 
-# What a basis folder fixes besides taus, directions and degree: it was made so, whatever a method's own settings are.
-MADE: dict[str, Any] = {"normalise": False, "standardise": False, "hop_norm": False, "loops": "keep", "isolated": 1.0}
-WHY = {
-    "normalise": "features are scaled before they are propagated: scale them in the graph, and propagate again",
-    "standardise": "features are scaled before they are propagated: scale them in the graph, and propagate again",
-    "hop_norm": "a folder does not hold the norms of whole hops: leave it out, the weights of hops are learned",
-    "loops": "self-loops belong to the graph that was propagated: change them there",
-    "isolated": "a node without edges keeps its signal where a basis is made from disk",
+# What a basis folder fixes besides taus, directions and degree, whatever a method's own settings are.
+FIXED: dict[str, Any] = {
+    "normalise": False,
+    "standardise": False,
+    "hop_norm": False,
+    "self_loops": "keep",
+    "isolated": 1.0,
+}
+REMEDY = {
+    "normalise": "Features are scaled before they are propagated: scale them in the graph, and propagate again",
+    "standardise": "Features are scaled before they are propagated: scale them in the graph, and propagate again",
+    "hop_norm": "A folder does not hold the norms of whole hops: leave it out, the weights of hops are learned",
+    "self_loops": "Self-loops belong to the graph that was propagated: change them there",
+    "isolated": "A node without edges keeps its signal in a basis on disk",
 }
 
 
-def from_folder(made: Recipe) -> bool:
-    """Whether the method can be trained on a basis folder."""
-    is_stored = made.basis == "krylov" or made.degree == 0
-    return is_stored and not made.propagates and made.optimiser != "logistic"
+def is_stored(recipe: Recipe) -> bool:
+    """Whether the recipe can be trained on a basis folder, which holds x, Px, ..., P^K x."""
+    return (recipe.basis == STORED_BASIS or recipe.degree == 0) and not recipe.needs_all_nodes
 
 
-def recipe_for(folder: BasisFolder, method: str = "adaptkry", **changes) -> Recipe:
-    """A method's settings on a folder: taus, directions and degree are the folder's unless you take fewer of them."""
-    known = {name: value for name, value in changes.items() if value is not None}
-    own = recipe(method, folder.name)
-    stored = MADE | {"taus": folder.taus, "directions": folder.directions, "degree": folder.degree}
-    if own.degree == 0:
+STORED_BASIS = "krylov"
+
+
+def folder_recipe(folder: BasisFolder, method: str = "adaptkry", **settings) -> Recipe:
+    """A method's settings; taus, directions and degree are the folder's unless `settings` asks for fewer of them."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    stored = FIXED | {"taus": folder.taus, "directions": folder.directions, "degree": folder.degree}
+    if recipe(method, folder.name).degree == 0:
         stored.pop("degree")
-    made = recipe(method, folder.name, **stored | known)
-    wanted_terms(folder, made)
-    return made
+    found = recipe(method, folder.name, **stored | given)
+    stored_terms(folder, found)
+    return found
 
 
-def unlike(folder: BasisFolder, method: str, made: Recipe, asked: Collection[str] = ()) -> list[str]:
-    """What the folder decides otherwise than the method would on the graph, as text; not what was asked for."""
-    own = recipe(method, folder.name)
-    names = [name for name in (*MADE, "taus", "directions", "degree") if name not in asked]
-    return [f"{name} {getattr(made, name)}" for name in names if getattr(made, name) != getattr(own, name)]
+def overridden_settings(folder: BasisFolder, used: Recipe, requested: Collection[str] = ()) -> list[str]:
+    """Settings that the folder decides differently from the method on the graph, as text; not those requested."""
+    defaults = recipe(used.method, folder.name)
+    names = [name for name in (*FIXED, "taus", "directions", "degree") if name not in requested]
+    return [f"{name} {getattr(used, name)}" for name in names if getattr(used, name) != getattr(defaults, name)]
 
 
-def wanted_terms(folder: BasisFolder, made: Recipe) -> list[list[int]]:
-    """For every term of the recipe the stored terms whose mean it is; or why the folder does not have them."""
-    refuse_other_methods(made)
-    for name, value in MADE.items():
-        if getattr(made, name) != value:
+def stored_terms(folder: BasisFolder, recipe: Recipe) -> list[list[int]]:
+    """For every term of the recipe the stored terms whose mean it is; an error if the folder does not have them."""
+    check_method(recipe)
+    for name, value in FIXED.items():
+        if getattr(recipe, name) != value:
             raise ValueError(
-                f"{name} must be {value} with a basis folder, but {getattr(made, name)} came: {WHY[name]}."
+                f"{name} must be {value} with a basis folder; got {getattr(recipe, name)}. {REMEDY[name]}."
             )
-    taus = [_place(folder, "taus", tau) for tau in made.taus]
-    directions = [_place(folder, "directions", direction) for direction in made.directions]
-    if made.degree > folder.degree:
+    taus = [_position(folder, "taus", tau) for tau in recipe.taus]
+    directions = [_position(folder, "directions", direction) for direction in recipe.directions]
+    if recipe.degree > folder.degree:
         raise ValueError(
-            f"degree {made.degree} was asked for, but {folder.path} holds hops 0 .. {folder.degree}. Use --degree "
-            f"{folder.degree} or less, or propagate again with --degree {made.degree}."
+            f"degree must be at most {folder.degree}, the hops in {folder.path}; got {recipe.degree}. Use --degree "
+            f"{folder.degree} or less, or propagate again with --degree {recipe.degree}."
         )
-    hops = range(made.degree + 1)
-    if made.degree == 0 or made.terms == "first" or "input" in made.stages:
+    if recipe.uses_features_only:
         return [[0]]  # x is the same for every direction and tau
-    hops = hops[-1:] if made.terms == "last" else hops
-    means = [taus] if made.tied else [[tau] for tau in taus]
+    hops = range(recipe.degree + 1)
+    hops = hops[-1:] if recipe.terms == "last" else hops
+    means = [taus] if recipe.tied else [[tau] for tau in taus]
     number = lambda d, tau, hop: (d * len(folder.taus) + tau) * (folder.degree + 1) + hop  # noqa: E731
     return [[number(d, tau, hop) for tau in mean] for d in directions for mean in means for hop in hops]
 
 
-def refuse_other_methods(made: Recipe) -> None:
-    """Methods that need edges while they train, or another basis than x, Px, ..., P^K x."""
-    if from_folder(made):
+def check_method(used: Recipe) -> None:
+    """Refuse methods that need edges while they train, all nodes at once, or another basis."""
+    if is_stored(used):
         return
-    if made.propagates:
-        why = "propagates while it trains and needs the edges"
-    elif made.optimiser == "logistic":
-        why = "solves for all nodes at once"
+    if used.propagates:
+        reason = "propagates while it trains and needs the edges"
+    elif used.is_exact:
+        reason = "solves for all nodes at once"
     else:
-        why = f"needs the {made.basis} basis, and a folder holds x, Px, ..., P^K x"
-    others = ", ".join(name for name in METHODS if from_folder(recipe(name)))
-    raise ValueError(f"{made.method} {why}: fit it on the graph itself. From a basis folder: {others}.")
+        reason = f"needs the {used.basis} basis, and a folder holds x, Px, ..., P^K x"
+    others = ", ".join(name for name in METHODS if is_stored(recipe(name)))
+    raise ValueError(f"{used.method} {reason}: fit it on the graph itself. For a basis folder use one of {others}.")
 
 
-def _place(folder: BasisFolder, name: str, value) -> int:
+def _position(folder: BasisFolder, name: str, value) -> int:
     stored = list(getattr(folder, name))
     if value not in stored:
-        told = ", ".join(f"{one:g}" if name == "taus" else one for one in stored)
+        listed = ", ".join(f"{one:g}" if name == "taus" else one for one in stored)
         raise ValueError(
-            f"{name[:-1]} {value} was asked for, but {folder.path} holds {told}. Take from those, or propagate again "
-            f"with --{name} {value}."
+            f"{name} must be among {listed}, which {folder.path} holds; got {value}. Choose from those, or propagate "
+            f"again with --{name} {value}."
         )
     return stored.index(value)

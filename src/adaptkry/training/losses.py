@@ -1,81 +1,104 @@
-"""What members say and what they pay: logits of rows, and the losses of a batch."""
+"""Losses of members, their gradients, and logits of many rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 
-from adaptkry.models import batched as models
+from adaptkry.models import batched
 from adaptkry.models.dropout import DropoutState
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.spectral.operators import Operator
-from adaptkry.training.batches import Stream
+from adaptkry.training.batches import Batch, Chunk
+from adaptkry.training.process_group import ProcessGroup
 
-
-def rows_of(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Masks [b, n] as row numbers [b, m], padded with 0, and which of them count [b, m, 1]."""
-    counts = mask.sum(1)
-    counted = torch.arange(max(1, int(counts.max())), device=mask.device) < counts[:, None]
-    rows = torch.zeros(counted.shape, dtype=torch.long, device=mask.device)
-    rows[counted] = mask.nonzero()[:, 1]
-    return rows, counted[:, :, None]
+LossAndGradients = Callable[[Batch, DropoutState], tuple[Tensor, Weights]]
 
 
 def mean_loss(kind: str, logits: Tensor, classes: Tensor, counted: Tensor) -> Tensor:
     """Mean loss of each member over its real rows: logits [b, m, c], classes [b, m], counted [b, m] -> [b]."""
     if kind == "binary":
         targets = one_hot(classes.clamp(min=0), logits.shape[2]).to(logits.dtype)
-        each = binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(2)
+        losses = binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(2)
     else:
-        each = cross_entropy(logits.transpose(1, 2), classes, reduction="none", ignore_index=-1)
-    # A block may hold no node of some member; its loss there is 0, in any company.
-    return (each * counted).sum(1) / counted.sum(1).clamp(min=1)
+        losses = cross_entropy(logits.transpose(1, 2), classes, reduction="none", ignore_index=-1)
+    # A batch may hold no row of some member; its loss there is 0, whatever the other members have.
+    return (losses * counted).sum(1) / counted.sum(1).clamp(min=1)
 
 
-def losses_of(
-    layout: ModelShape, weights: Weights, kept: Weights, terms: Tensor, rows: Tensor, real: Tensor, classes: Tensor,
-    operator: Operator | None, chance: DropoutState,
-) -> Tensor:  # fmt: skip
-    """What each member pays for a batch [b]."""
-    logits = models.logits(layout, weights, kept, terms, rows, real, operator, chance)
-    return mean_loss(layout.made.loss, logits, classes, real[:, :, 0])
+def batch_loss(
+    shape: ModelShape,
+    weights: Weights,
+    statistics: Weights,
+    batch: Batch,
+    operator: Operator | None,
+    dropout: DropoutState,
+) -> Tensor:
+    """Training loss of each member [b]."""
+    counted = batch.counted.to(batch.terms.dtype)
+    logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, counted, operator, dropout)
+    return mean_loss(shape.recipe.loss, logits, batch.classes, counted[:, :, 0])
 
 
-class Losses(nn.Module):
-    """The same as a module of the stacked weights, so that DistributedDataParallel averages their gradients."""
+def local_gradients(shape: ModelShape, weights: Weights, statistics: Weights, operator: Operator | None):
+    """A function from a batch to the loss [b] and the gradients of each member."""
 
-    def __init__(self, layout: ModelShape, weights: Weights):
+    def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
+        leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
+        loss = batch_loss(shape, leaves, statistics, batch, operator, dropout)
+        # Members share no weights: the gradient of the sum is each member's own gradient.
+        gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
+        return loss.detach(), dict(zip(leaves, gradients, strict=True))
+
+    return loss_and_gradients
+
+
+class _Losses(nn.Module):
+    """Losses as a module of the stacked weights, so that DistributedDataParallel averages their gradients."""
+
+    def __init__(self, shape: ModelShape, weights: Weights):
         super().__init__()
-        self.layout = layout
+        self.shape = shape
         self.weights = nn.ParameterDict({name: nn.Parameter(w) for name, w in weights.items()})  # not copies
 
     def forward(self, *given) -> Tensor:
         """Losses [b]."""
-        return losses_of(self.layout, dict(self.weights.items()), *given)
+        return batch_loss(self.shape, dict(self.weights.items()), *given)
+
+
+def averaged_gradients(shape: ModelShape, weights: Weights, statistics: Weights):
+    """The same function for a group of processes: gradients are averaged over the group."""
+    parallel = nn.parallel.DistributedDataParallel(_Losses(shape, weights))
+
+    def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
+        loss = parallel(statistics, batch, None, dropout)
+        loss.sum().backward()
+        found = {name: weight.grad for name, weight in parallel.module.weights.items()}
+        parallel.zero_grad()
+        return loss.detach(), found
+
+    return loss_and_gradients
+
+
+def make_gradient_function(
+    shape: ModelShape, weights: Weights, statistics: Weights, operator: Operator | None, group: ProcessGroup
+) -> LossAndGradients:
+    """The function that fits the group of processes."""
+    if group.size > 1:
+        return averaged_gradients(shape, weights, statistics)
+    return local_gradients(shape, weights, statistics, operator)
 
 
 @torch.no_grad()
-def all_logits(layout: ModelShape, weights: Weights, terms: Tensor, operator, device, chunk: int = 512) -> Tensor:
-    """Logits of all nodes [b, n, c] on the CPU; a decoupled model goes chunk by chunk, so that memory stays small."""
-    members, n, parts = len(next(iter(weights.values()))), terms.shape[1], []
-    for nodes in torch.arange(n).split(chunk if operator is None else n):
-        some = terms[:, nodes.to(terms.device)].to(device) if operator is None else terms
-        rows = torch.arange(len(nodes), device=device).expand(members, -1)
-        counted = torch.ones(*rows.shape, 1, dtype=some.dtype, device=device)
-        parts.append(models.logits(layout, weights, weights, some, rows, counted, operator).cpu())
-    return torch.cat(parts, 1)
-
-
-@torch.no_grad()
-def stream_logits(
-    layout: ModelShape, weights: Weights, stream: Stream, used: Tensor | None = None, *, shared: bool = False
+def chunk_logits(
+    shape: ModelShape, weights: Weights, chunks: Iterator[Chunk], operator: Operator | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits [b, m, c] and row numbers [m] of all rows that are used, some at a time, on the CPU."""
+    """Logits [b, m, c] on the CPU and row numbers [m] of each chunk."""
     members = len(next(iter(weights.values())))
-    for terms, numbers in stream.everything(used, shared=shared):
+    for terms, numbers in chunks:
         if not len(numbers):
             continue
         rows = torch.arange(len(numbers), device=terms.device).expand(members, -1)
         counted = torch.ones(*rows.shape, 1, dtype=terms.dtype, device=terms.device)
-        yield models.logits(layout, weights, weights, terms, rows, counted).cpu(), numbers
+        yield batched.logits(shape, weights, weights, terms, rows, counted, operator).cpu(), numbers

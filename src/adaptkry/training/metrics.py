@@ -1,4 +1,4 @@
-"""Scores of many members at once, on whatever device the logits are."""
+"""Metrics of many members at once, on the device of the logits."""
 
 from collections.abc import Callable
 
@@ -9,19 +9,19 @@ from adaptkry.common.lookup import pick
 
 
 def accuracy(logits: Tensor, classes: Tensor, counted: Tensor) -> Tensor:
-    """Share of right answers: logits [b, m, c], classes [b, m], counted [b, m] -> [b].
+    """Share of correct predictions: logits [b, m, c], classes [b, m], counted [b, m] -> [b].
 
     >>> accuracy(torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]), torch.tensor([[0, 1]]), torch.tensor([[True, True]]))
     tensor([0.5000])
     """
-    right = (logits.argmax(-1) == classes) & counted
-    return right.sum(1) / counted.sum(1)
+    correct = (logits.argmax(-1) == classes) & counted
+    return correct.sum(1) / counted.sum(1)
 
 
 def roc_auc(logits: Tensor, classes: Tensor, counted: Tensor) -> Tensor:
-    """Chance that a node of class 1 scores above one of class 0, ties counting half (two classes only)."""
+    """Probability that a node of class 1 scores above one of class 0, ties counting half (two classes only)."""
     if logits.shape[-1] != 2:
-        raise ValueError(f"ROC-AUC needs two classes, but {logits.shape[-1]} came. Use metric='accuracy'.")
+        raise ValueError(f"ROC-AUC needs two classes; got {logits.shape[-1]}. Use metric='accuracy'.")
     score = (logits[..., 1] - logits[..., 0]).double().masked_fill(~counted, torch.inf)  # padding ranks last
     ordered, order = score.sort(dim=1)
     low = torch.searchsorted(ordered, ordered, right=False)
@@ -41,34 +41,34 @@ def pick_metric(name: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return pick(METRICS, name, "metric")
 
 
-class Tally:
-    """A metric of rows that come in parts: counts for accuracy; for ROC-AUC, which needs an order, every row's margin.
+class RunningScore:
+    """A metric of rows that arrive in parts: counts for accuracy; for ROC-AUC, which needs an order, every margin.
 
-    >>> tally = Tally("accuracy", 1)
-    >>> for guess in ([1.0, 0.0], [0.0, 1.0]):
-    ...     tally.add(torch.tensor([[guess]]), torch.tensor([[0]]), torch.tensor([[True]]))
-    >>> tally.score()
+    >>> score = RunningScore("accuracy", members=1)
+    >>> for logits in ([1.0, 0.0], [0.0, 1.0]):
+    ...     score.add(torch.tensor([[logits]]), torch.tensor([[0]]), torch.tensor([[True]]))
+    >>> score.result()
     tensor([0.5000])
     """
 
-    def __init__(self, name: str, members: int, device: torch.device | str = "cpu"):
-        self.score_of, self.is_count = pick_metric(name), name == "accuracy"
-        self.counts = torch.zeros(2, members, dtype=torch.long, device=device)  # right, all
+    def __init__(self, metric: str, members: int, device: torch.device | str = "cpu"):
+        self.metric, self.adds_up = pick_metric(metric), metric == "accuracy"  # over processes
+        self.counts = torch.zeros(2, members, dtype=torch.long, device=device)  # correct, all
         self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def add(self, logits: Tensor, classes: Tensor, counted: Tensor) -> None:
         """Some rows: logits [b, m, c], classes [b, m], counted [b, m]."""
-        if not self.is_count:
+        if not self.adds_up:
             self.parts.append((logits.diff(dim=-1) if logits.shape[-1] == 2 else logits, classes == 1, counted))
             return
-        right = (logits.argmax(-1) == classes) & counted
-        self.counts += torch.stack([right.sum(1), counted.sum(1)])
+        correct = (logits.argmax(-1) == classes) & counted
+        self.counts += torch.stack([correct.sum(1), counted.sum(1)])
 
-    def score(self, total: Callable[[Tensor], Tensor] = lambda counts: counts) -> Tensor:
-        """The metric [b]; `total` adds the counts of other processes."""
-        if self.is_count:
-            right, count = total(self.counts)
-            return right / count
+    def result(self, add_up: Callable[[Tensor], Tensor] = lambda counts: counts) -> Tensor:
+        """The metric [b]; `add_up` adds the counts of other processes."""
+        if self.adds_up:
+            correct, count = add_up(self.counts)
+            return correct / count
         margins, positive, counted = (torch.cat(part, 1) for part in zip(*self.parts, strict=True))
         logits = torch.cat([torch.zeros_like(margins), margins], -1) if margins.shape[-1] == 1 else margins
-        return self.score_of(logits, positive, counted)
+        return self.metric(logits, positive, counted)

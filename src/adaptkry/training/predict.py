@@ -1,45 +1,64 @@
-"""Predictions as a table people can open."""
+"""Predictions: class probabilities of all nodes, as a table that people can open."""
 
 import csv
 import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from adaptkry.common.files import replacing
-from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore.basis_folder import BasisFolder
-from adaptkry.training import folder_fit as from_disk
+from adaptkry.outofcore.basis_reader import BasisReader
+from adaptkry.training.batches import FolderTerms, SlabBatches, SlabPlan
+from adaptkry.training.data import FolderData, GraphData, TrainingData, open_data
+from adaptkry.training.folder_recipe import stored_terms
+from adaptkry.training.losses import chunk_logits
 from adaptkry.training.run import Run
 
 
-def write_csv(path: Path | str, run: Run, data: Graph | BasisFolder) -> int:
-    """Write node, predicted class and one probability a class; returns the number of nodes.
+def write_csv(path: Path | str, run: Run, data: Any) -> int:
+    """Write node, predicted class and one probability per class; returns the number of nodes.
 
-    Rows of a basis folder are streamed, in the order in which they are stored; they are numbered as in the graph.
+    `data` is everything that `fit` accepts. Rows of a basis folder are streamed in the order in which they are stored,
+    with nodes numbered as in the graph.
     """
-    names = run.about["class_names"] or [str(c) for c in range(run.layout.classes)]
+    names = run.info.class_names or [str(c) for c in range(run.shape.classes)]
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     with replacing(path) as file:
-        page = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        table = csv.writer(page, lineterminator="\n")
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        table = csv.writer(text, lineterminator="\n")
         table.writerow(["node", "class", *(f"p({name})" for name in names)])
-        for nodes, chances in parts(run, data):
-            best = chances.argmax(1).tolist()
-            for node, guess, row in zip(nodes, best, chances.tolist(), strict=True):
-                table.writerow([node, names[guess], *(f"{p:.6f}" for p in row)])
+        for nodes, probabilities in node_probabilities(run, open_data(data)):
+            best = probabilities.argmax(1).tolist()
+            for node, predicted, row in zip(nodes, best, probabilities.tolist(), strict=True):
+                table.writerow([node, names[predicted], *(f"{p:.6f}" for p in row)])
             count += len(best)
-        page.detach()  # the file is closed by whoever opened it
+        text.detach()  # the file is closed by `replacing`
     return count
 
 
-def parts(run: Run, data: Graph | BasisFolder) -> Iterator[tuple[Iterable, Tensor]]:
+def node_probabilities(run: Run, data: TrainingData) -> Iterator[tuple[Iterable, Tensor]]:
     """Nodes and their class probabilities [m, c], some at a time."""
-    if isinstance(data, Graph):
-        yield data.info.node_ids or range(data.nodes), run.probabilities(data)
+    if isinstance(data, GraphData):
+        yield data.info.node_ids or range(data.graph.nodes), run.probabilities(data.graph)
         return
-    for nodes, chances in from_disk.probabilities(run, data):
-        yield nodes.tolist(), chances
+    assert isinstance(data, FolderData)
+    for nodes, probabilities in folder_probabilities(run, data.folder):
+        yield nodes.tolist(), probabilities
+
+
+def folder_probabilities(run: Run, folder: BasisFolder) -> Iterator[tuple[Tensor, Tensor]]:
+    """Node numbers [m] and class probabilities [m, c] of stored rows, averaged over the chosen members."""
+    if folder.features != run.shape.features:
+        raise ValueError(f"this run was trained on {run.shape.features} features; got a folder with {folder.features}.")
+    chosen = run.only(run.require_chosen())
+    reader = BasisReader(folder, stored_terms(folder, run.shape.recipe))
+    plan = SlabPlan.for_rows(torch.ones(folder.count, dtype=torch.bool), reader.row_bytes)
+    rows = SlabBatches(FolderTerms(reader), plan, folder.labels, {}, torch.zeros(1, dtype=torch.long))
+    for logits, numbers in chunk_logits(chosen.shape, chosen.weights, rows.chunks()):
+        yield folder.rows[numbers], logits.softmax(-1).mean(0)

@@ -1,4 +1,4 @@
-"""Several processes that train together, as torchrun starts them; a process that runs alone is a group of one."""
+"""Several processes that train together, as torchrun starts them; one process is a group of size 1."""
 
 import os
 from collections.abc import Iterator
@@ -12,79 +12,80 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     """This process among the others."""
 
     rank: int = 0
-    world: int = 1
+    size: int = 1
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that writes and speaks."""
+        """Whether this process writes files and logs."""
         return self.rank == 0
 
-    def total(self, value: Tensor) -> Tensor:
+    def sum(self, value: Tensor) -> Tensor:
         """The sum over all processes, the same everywhere."""
-        if self.world > 1:
+        if self.size > 1:
             value = value.clone()
             dist.all_reduce(value)
         return value
 
     def mean(self, value: Tensor) -> Tensor:
         """The mean over all processes, the same everywhere."""
-        return self.total(value) / self.world if self.world > 1 else value
+        return self.sum(value) / self.size if self.size > 1 else value
 
-    def told(self, value: Any) -> Any:
-        """What the first process has."""
-        if self.world == 1:
+    def broadcast(self, value: Any) -> Any:
+        """The first process's value."""
+        if self.size == 1:
             return value
-        box = [value]
-        dist.broadcast_object_list(box, 0)
-        return box[0]
+        values = [value]
+        dist.broadcast_object_list(values, 0)
+        return values[0]
 
 
-ALONE = Group()
+SINGLE_PROCESS = ProcessGroup()
 
 
-def world() -> int:
-    """How many processes torchrun started; 1 without it."""
+def process_count() -> int:
+    """Number of processes that torchrun started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def rank() -> int:
-    """Which of them this is."""
+def process_rank() -> int:
+    """Number of this process."""
     return int(os.environ.get("RANK", "0"))
 
 
 def is_restarted() -> bool:
-    """Whether torchrun started the group again after one of its processes died."""
+    """Whether torchrun restarted the group after one of its processes died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
-def own_device(device: torch.device) -> torch.device:
+def process_device(device: torch.device) -> torch.device:
     """The GPU of this process, where there are several on a machine."""
     local = int(os.environ.get("LOCAL_RANK", "0"))
-    if world() == 1 or device.type != "cuda" or device.index is not None:
+    if process_count() == 1 or device.type != "cuda" or device.index is not None:
         return device
     if local >= torch.cuda.device_count():
         raise ValueError(
-            f"{local + 1} processes or more were started on this machine, but it has {torch.cuda.device_count()} GPUs. "
-            f"Start one a GPU (torchrun --nproc-per-node), or use the device cpu, or cuda:0 to share one GPU."
+            f"each process needs its own GPU, and this machine has {torch.cuda.device_count()}; got {local + 1} "
+            "processes or more. Start one per GPU (torchrun --nproc-per-node), use --device cpu, or share one GPU "
+            "with --device cuda:0."
         )
     return torch.device("cuda", local)
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Group]:
-    """The group that torchrun started, while the block lasts: NCCL where every process has a GPU, else gloo."""
-    if world() == 1:
-        yield ALONE
+def joined_group(device: torch.device) -> Iterator[ProcessGroup]:
+    """The group that torchrun started, inside a with block: NCCL where every process has a GPU, else gloo."""
+    if process_count() == 1:
+        yield SINGLE_PROCESS
         return
-    has_own = device.type == "cuda" and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
+    has_own_gpu = device.type == "cuda" and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if has_own else "gloo")
+    dist.init_process_group("nccl" if has_own_gpu else "gloo")
     try:
-        yield Group(dist.get_rank(), dist.get_world_size())
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()

@@ -1,14 +1,14 @@
-"""A run: trained members with their settings, weights, curves and rows; saved to a folder, loaded, resumed, used.
+"""A run: trained members with their settings, weights, curves and results; saved to a folder, loaded, used.
 
-The folder holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl`, `picture.png`,
-`facts.json`, `report.html`, and while a training is under way `checkpoint.safetensors`. Every file is
-written whole or not at all.
+The folder holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl` (one result row per
+training), `journal.jsonl` and, while a training is running, `checkpoint.safetensors`. Every file is written whole or
+not at all.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,76 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry.common import rows as results
+from adaptkry.common import rows
 from adaptkry.common.files import write
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.recipe import Recipe, inputs_of
+from adaptkry.models.inputs import model_inputs
+from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
-from adaptkry.training.loop import Member
-from adaptkry.training.losses import all_logits
+from adaptkry.training.batches import term_chunks
+from adaptkry.training.losses import chunk_logits
+from adaptkry.training.state import Member
 
-FORMAT = 3  # of the run folder
+FORMAT = 4  # of the run folder
+NOT_LEARNED = ("norm", "basis_mix")  # statistics that are saved beside the weights
+
+
+@dataclass
+class Result:
+    """One training: what was trained, on which split, and its scores. One row of `rows.jsonl`."""
+
+    graph: str
+    settings: dict[str, Any]
+    split: int
+    split_seed: int | None
+    scheme: str
+    seed: int
+    metric: str
+    test: float | None  # None: not tested, or failed
+    validation: float | None  # at the kept epoch; None: failed
+    epoch: int  # that was kept; -1 if none was
+    failed: str | None  # the reason
+    version: str
+    commit: str
+    device: str
+    torch: str
+    python: str
+    chosen: bool = True  # among the restarts of one split: best on validation
+
+    def to_row(self) -> dict[str, Any]:
+        """Plain data for a line of JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "Result":
+        """From a row, also one of an older version; further columns are ignored."""
+        data = {**row, "settings": rows.settings_of(row)}
+        return cls(**{one.name: data[one.name] for one in fields(cls) if one.name in data})
+
+
+@dataclass
+class RunInfo:
+    """What a run is about: the data, the splits and where it was trained."""
+
+    graph: str
+    metric: str
+    scheme: str
+    warnings: list[str]
+    nodes: int
+    entries: int | None  # adjacency entries; None for a basis folder
+    class_names: list[str] | None
+    feature_names: list[str] | None
+    version: str
+    commit: str
+    device: str
+    torch: str
+    python: str
+    hop_scale: list[float]  # the factor that hop normalisation applied to each term
+    scaling: list[list[float]] | None = None  # mean and standard deviation of feature columns, if standardised
+    confusion: list[list[int]] | None = None  # test nodes of chosen members: true class, predicted class
+    basis_folder: str | None = None
+    stored_rows: int | None = None
+    stored_dtype: str | None = None
 
 
 @dataclass(repr=False)
@@ -32,74 +93,81 @@ class Run:
     """What a training leaves behind."""
 
     members: list[Member]
-    layout: ModelShape
-    weights: dict[str, Tensor]  # name -> [b, ...], the best of each member
+    shape: ModelShape
+    weights: dict[str, Tensor]  # name -> [b, ...], of each member's kept epoch
     curves: dict[str, np.ndarray]  # name -> [epochs, b]
-    rows: list[dict]
-    about: dict  # graph, class names, metric, split scheme, warnings, provenance
+    results: list[Result]
+    info: RunInfo
 
     @property
     def recipes(self) -> list[Recipe]:
         """Each member's recipe."""
-        return [member.made for member in self.members]
+        return [member.recipe for member in self.members]
 
     @property
     def chosen(self) -> list[int]:
-        """The members that count: trained to the end and, among restarts of one split, best on validation."""
-        return [i for i, row in enumerate(self.rows) if row["chosen"] and row["test"] is not None]
+        """Members that count: they did not fail and are, among restarts of one split, best on validation."""
+        return [i for i, result in enumerate(self.results) if result.chosen and result.validation is not None]
+
+    @property
+    def parameters(self) -> int:
+        """Number of learned numbers of one member."""
+        return sum(w[0].numel() for name, w in self.weights.items() if not name.startswith(NOT_LEARNED))
 
     def summary(self, warnings: bool = True) -> str:
-        """One line a recipe: mean and standard deviation of the test score over its chosen members."""
-        lines = [f"warning: {text}" for text in self.about["warnings"]] if warnings else []
-        for made in dict.fromkeys(self.recipes):
-            wanted = [row for row, own in zip(self.rows, self.recipes, strict=True) if own == made and row["chosen"]]
-            good = np.array([row["test"] for row in wanted if row["test"] is not None]) * 100
-            spread = f" ± {good.std(ddof=1):.2f}" if len(good) > 1 else ""
-            failed = f", {len(wanted) - len(good)} failed" if len(good) < len(wanted) else ""
-            mean = f"{good.mean():.2f}{spread}" if len(good) else "-"
-            over = "one training" if len(good) == 1 else f"mean ± std over {len(good)} trainings"
+        """One line per recipe: mean and standard deviation of the test score over its chosen members."""
+        lines = [f"warning: {text}" for text in self.info.warnings] if warnings else []
+        for recipe in dict.fromkeys(self.recipes):
+            pairs = zip(self.results, self.recipes, strict=True)
+            counted = [result for result, used in pairs if used == recipe and result.chosen]
+            scores = np.array([result.test for result in counted if result.test is not None]) * 100
+            spread = f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else ""
+            failed = f", {len(counted) - len(scores)} failed" if len(scores) < len(counted) else ""
+            mean = f"{scores.mean():.2f}{spread}" if len(scores) else "-"
+            over = "one training" if len(scores) == 1 else f"mean ± std over {len(scores)} trainings"
             lines.append(
-                f"{made.method} on {self.about['graph']}: test {self.about['metric']} {mean} % "
-                f"({over}{failed}, {self.about['scheme']} splits)"
+                f"{recipe.method} on {self.info.graph}: test {self.info.metric} {mean} % "
+                f"({over}{failed}, {self.info.scheme} splits)"
             )
         return "\n".join(lines)
 
-    def only(self, wanted: Iterable[int]) -> "Run":
+    def only(self, indices: Iterable[int]) -> "Run":
         """The same run with some of its members."""
-        keep = list(wanted)
+        keep = list(indices)
         return Run(
             [self.members[i] for i in keep],
-            self.layout,
+            self.shape,
             {name: w[keep] for name, w in self.weights.items()},
             {name: curve[:, keep] for name, curve in self.curves.items()},
-            [self.rows[i] for i in keep],
-            self.about,
+            [self.results[i] for i in keep],
+            self.info,
         )
 
     @torch.no_grad()
-    def each_probability(self, graph: Graph) -> Tensor:
-        """Class probabilities by every member: [b, n, c]. The graph may have other nodes than the one trained on."""
-        if graph.features is None or graph.features.shape[1] != self.layout.features:
-            width = 0 if graph.features is None else graph.features.shape[1]
-            raise ValueError(f"this run was trained on {self.layout.features} features, but the graph has {width}.")
-        if graph.classes > self.layout.classes:
-            raise ValueError(f"this run knows {self.layout.classes} classes, but the graph has {graph.classes}.")
-        scaling = self.about.get("scaling")
-        known = None if scaling is None else (torch.tensor(scaling[0]), torch.tensor(scaling[1]))
-        made = inputs_of(self._in_order(graph), self.layout.made, scaling=known)
-        found = all_logits(self.layout, self.weights, made.terms.float(), made.operator, "cpu")
-        return found.softmax(-1)
+    def member_probabilities(self, graph: Graph) -> Tensor:
+        """Class probabilities by every member: [b, n, c]. The graph may have other nodes than the training graph."""
+        width = 0 if graph.features is None else graph.features.shape[1]
+        if width != self.shape.features:
+            raise ValueError(f"this run was trained on {self.shape.features} features; got a graph with {width}.")
+        if graph.classes > self.shape.classes:
+            raise ValueError(f"this run has {self.shape.classes} classes; got a graph with {graph.classes}.")
+        known = None if self.info.scaling is None else torch.tensor(self.info.scaling)
+        scaling = None if known is None else (known[0], known[1])
+        inputs = model_inputs(self._with_columns_in_order(graph), self.shape.recipe, scaling=scaling)
+        chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
+        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
+        return torch.cat(parts, 1).softmax(-1)
 
-    def _in_order(self, graph: Graph) -> Graph:
-        """The graph with its feature columns in the order of the training, where both have names for them."""
-        ours, theirs = self.about.get("feature_names"), graph.info.feature_names
+    def _with_columns_in_order(self, graph: Graph) -> Graph:
+        """The graph with its feature columns in the order of the training graph, where both name their columns."""
+        ours, theirs = self.info.feature_names, graph.info.feature_names
         if ours is None or theirs is None or list(theirs) == ours:
             return graph
         if sorted(theirs) != sorted(ours):
             missing = sorted(set(ours) - set(theirs))
             raise ValueError(
-                f"this run was trained on the feature columns {', '.join(ours)}, but the graph has "
-                f"{', '.join(theirs)}. Missing: {', '.join(missing) or 'none, but one comes twice'}."
+                f"this run was trained on the feature columns {', '.join(ours)}; got {', '.join(theirs)}. "
+                f"Missing: {', '.join(missing) or 'none, but one name is repeated'}."
             )
         return graph.with_columns([list(theirs).index(name) for name in ours])
 
@@ -108,12 +176,16 @@ class Run:
 
     def probabilities(self, graph: Graph) -> Tensor:
         """Class probabilities of every node, averaged over the chosen members: [n, c]."""
+        return self.member_probabilities(graph)[self.require_chosen()].mean(0)
+
+    def require_chosen(self) -> list[int]:
+        """The chosen members; an error where every training failed."""
         if not self.chosen:
-            raise ValueError("no member of this run was trained to the end; see `failed` in its rows.")
-        return self.each_probability(graph)[self.chosen].mean(0)
+            raise ValueError("at least one training must have succeeded; all of this run failed: see its results.")
+        return self.chosen
 
     def predict(self, graph: Graph) -> Tensor:
-        """The likeliest class of every node [n]."""
+        """The most probable class of every node [n]."""
         return self.probabilities(graph).argmax(1)
 
     def save(self, folder: Path | str) -> Path:
@@ -122,24 +194,24 @@ class Run:
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        weights = save({k: w.contiguous() for k, w in self.weights.items()})
+        weights = save({name: w.contiguous() for name, w in self.weights.items()})
         page = {
             "format": FORMAT,
             "weights": hashlib.sha256(weights).hexdigest(),
-            "members": [asdict(member) for member in self.members],
-            "layout": asdict(self.layout),
-            "about": self.about,
+            "members": [vars(member) | {"recipe": member.recipe.to_dict()} for member in self.members],
+            "shape": vars(self.shape) | {"recipe": self.shape.recipe.to_dict()},
+            "info": asdict(self.info),
         }
+        lines = [json.dumps(result.to_row(), sort_keys=True) + "\n" for result in self.results]
         write(folder / "weights.safetensors", weights)
-        write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in self.rows))
-        write(folder / "curves.csv", curves_as_csv(self.curves))
+        write(folder / "rows.jsonl", "".join(lines))
+        write(folder / "curves.csv", curves_to_csv(self.curves))
         write(folder / "run.json", json.dumps(page, indent=1))
-        (folder / "checkpoint.safetensors").unlink(missing_ok=True)
         return folder
 
 
-def curves_as_csv(curves: dict[str, np.ndarray]) -> str:
-    """epoch, member, and each curve by name: a line an epoch and member that ran."""
+def curves_to_csv(curves: dict[str, np.ndarray]) -> str:
+    """Columns epoch, member and each curve; one line per epoch and member that was running."""
     lines = [",".join(["epoch", "member", *curves])]
     for epoch, member in np.argwhere(~np.isnan(curves["validation"])):
         values = (f"{curve[epoch, member]:.6g}" for curve in curves.values())
@@ -147,35 +219,41 @@ def curves_as_csv(curves: dict[str, np.ndarray]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def curves_from_csv(path: Path, members: int) -> dict[str, np.ndarray]:
+    """The inverse; epochs after a member stopped are NaN."""
+    table = np.genfromtxt(path, delimiter=",", names=True, ndmin=1)
+    epochs = int(table["epoch"].max()) + 1 if len(table) else 0
+    names = [name for name in table.dtype.names or () if name not in ("epoch", "member")]
+    curves = {name: np.full((epochs, members), np.nan) for name in names}
+    for name, curve in curves.items():
+        curve[table["epoch"].astype(int), table["member"].astype(int)] = table[name]
+    return curves
+
+
 def load_run(folder: Path | str) -> Run:
-    """Read a run folder back."""
+    """Read a run folder."""
     folder = Path(folder)
     if not (folder / "run.json").exists():
-        unfinished = (folder / "checkpoint.safetensors").exists()
-        hint = "It was interrupted: run the same fit with --resume." if unfinished else "Check the path."
-        raise FileNotFoundError(f"{folder} is no run folder: it has no run.json. {hint}")
+        is_interrupted = (folder / "checkpoint.safetensors").exists()
+        hint = "It was interrupted: repeat the same fit with --resume." if is_interrupted else "Check the path."
+        raise FileNotFoundError(f"a run folder must hold run.json; {folder} does not. {hint}")
     try:
         page = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{folder / 'run.json'} is damaged ({error}). Train again.") from None
+        raise ValueError(f"{folder / 'run.json'} must be JSON; it is damaged ({error}). Train again.") from None
     if page.get("format") != FORMAT:
         raise ValueError(
-            f"{folder} was written in format {page.get('format')}, this version reads {FORMAT}. Train it again."
+            f"{folder} must have format {FORMAT}, which this version of adaptkry reads; got format "
+            f"{page.get('format')}. Train again with this version."
         )
-    weights = load_weights(folder / "weights.safetensors", page["weights"])
-    table = np.genfromtxt(folder / "curves.csv", delimiter=",", names=True, ndmin=1)
-    epochs = int(table["epoch"].max()) + 1 if len(table) else 0
-    names = [name for name in table.dtype.names or () if name not in ("epoch", "member")]
-    curves = {name: np.full((epochs, len(page["members"])), np.nan) for name in names}
-    for name, curve in curves.items():
-        curve[table["epoch"].astype(int), table["member"].astype(int)] = table[name]
+    members = [Member(one["split"], one["seed"], Recipe.from_dict(one["recipe"])) for one in page["members"]]
     return Run(
-        [revived(Member, member) for member in page["members"]],
-        revived(ModelShape, page["layout"]),
-        weights,
-        curves,
-        results.read(folder / "rows.jsonl"),
-        page["about"],
+        members,
+        ModelShape(**page["shape"] | {"recipe": Recipe.from_dict(page["shape"]["recipe"])}),
+        load_weights(folder / "weights.safetensors", page["weights"]),
+        curves_from_csv(folder / "curves.csv", len(members)),
+        [Result.from_row(row) for row in rows.read(folder / "rows.jsonl")],
+        RunInfo(**page["info"]),
     )
 
 
@@ -184,19 +262,10 @@ def load_weights(path: Path, digest: str) -> dict[str, Tensor]:
     from safetensors.torch import load
 
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing. Train again.")
+        raise FileNotFoundError(f"a run folder must hold its weights; {path} is missing. Train again.")
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
-        raise ValueError(f"{path} is damaged or of another run: its checksum is not the one in run.json. Train again.")
+        raise ValueError(
+            f"{path} must have the checksum in run.json; it is damaged or belongs to another run. Train again."
+        )
     return load(content)
-
-
-def revived(kind: Callable[..., Any], page: dict[str, Any]) -> Any:
-    """A dataclass from JSON, where tuples have become lists and the recipe a table."""
-    whole = {name: revived(Recipe, value) if name == "made" else frozen(value) for name, value in page.items()}
-    return kind(**whole)
-
-
-def frozen(value: Any) -> Any:
-    """Lists as tuples, all the way down."""
-    return tuple(frozen(part) for part in value) if isinstance(value, list) else value

@@ -1,12 +1,54 @@
-"""What a model is made of. A model is a sentence of stages, such as "input drop linear:hidden relu linear:classes".
+"""What a model is made of: `(Input(), Dropout(), Linear("hidden"), ReLU(), Linear("classes"), SelectRows())`."""
 
-A stage takes the signal of all members [b, m, h] and gives the next one. Members share sizes and nothing else, and
-every product is a batched one, so what happens to one member never touches another. Stages before "rows" see all
-nodes; "combine", "each_hop" and "rows" leave each member with the rows it is asked about.
-"""
+from collections.abc import Mapping
+from typing import Any
 
-from adaptkry.models.stages import dense, propagation, residual_mlp, sources  # noqa: F401
-from adaptkry.models.stages.base import STAGES, ModelShape, Stage, StageContext, Weights
-from adaptkry.models.stages.propagation import coefficients
+from adaptkry.common.lookup import pick
+from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights
+from adaptkry.models.stages.dense import Bias, Dropout, FixedNoise, Linear, LinearPerHop, ReLU
+from adaptkry.models.stages.propagation import ARMA, BasisTerms, PolynomialFilter, Propagate, filter_weights
+from adaptkry.models.stages.residual_mlp import ResidualMLP, initial_statistics
+from adaptkry.models.stages.sources import AllTerms, CombineHops, Input, SelectRows
 
-__all__ = ["STAGES", "ModelShape", "Stage", "StageContext", "Weights", "coefficients"]
+__all__ = [
+    "ARMA", "STAGES", "AllTerms", "BasisTerms", "Bias", "CombineHops", "Dropout", "FixedNoise", "Input", "Linear",
+    "LinearPerHop", "ModelShape", "PolynomialFilter", "Propagate", "ReLU", "ResidualMLP", "SelectRows", "Stage",
+    "StageContext", "Weights", "filter_weights", "initial_statistics", "stage_from_dict",
+]  # fmt: skip
+
+STAGES: dict[str, type[Stage]] = {
+    "ARMA": ARMA,
+    "AllTerms": AllTerms,
+    "BasisTerms": BasisTerms,
+    "Bias": Bias,
+    "CombineHops": CombineHops,
+    "Dropout": Dropout,
+    "FixedNoise": FixedNoise,
+    "Input": Input,
+    "Linear": Linear,
+    "LinearPerHop": LinearPerHop,
+    "PolynomialFilter": PolynomialFilter,
+    "Propagate": Propagate,
+    "ReLU": ReLU,
+    "ResidualMLP": ResidualMLP,
+    "SelectRows": SelectRows,
+}
+
+
+def stage_from_dict(data: Any) -> Stage:
+    """A stage from plain data, such as a table of a TOML file.
+
+    >>> stage_from_dict({"stage": "Linear", "size": "hidden"})
+    Linear(size='hidden', bias=True, init='torch', rates='mlp')
+    """
+    if isinstance(data, Stage):
+        return data
+    if not isinstance(data, Mapping) or "stage" not in data:
+        raise ValueError(f'a stage must be a table such as {{stage = "Linear", size = "hidden"}}; got {data!r}.')
+    kind = pick(STAGES, data["stage"], "stage")
+    try:
+        return kind(**{name: value for name, value in data.items() if name != "stage"})
+    except TypeError:
+        given = ", ".join(f"{name}={value!r}" for name, value in data.items() if name != "stage")
+        expected = ", ".join(kind.__dataclass_fields__) or "no arguments"
+        raise ValueError(f"the stage {data['stage']} takes {expected}; got {given or 'nothing'}.") from None

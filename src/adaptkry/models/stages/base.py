@@ -1,78 +1,92 @@
-"""The table of stages, and what a stage may look at."""
+"""What a stage is, and what it can read.
 
-from collections.abc import Callable
+A model is a sequence of stages. A stage takes the signal of all members [b, m, h] and returns the next one. Members
+share sizes and nothing else, and every product is a batched one, so no member affects another. Stages before
+`SelectRows` see all nodes; `CombineHops`, `LinearPerHop` and `SelectRows` return each member's own rows.
+"""
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from adaptkry.common.lookup import pick
 from adaptkry.models.dropout import DropoutState, dropout
-from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.operators import Operator
 
-Weights = dict[str, Tensor]  # name -> [b, ...]; "filter..." and "basis..." have rates of their own, the rest is "mlp"
+if TYPE_CHECKING:
+    from adaptkry.models.recipe import Recipe
+
+Weights = dict[str, Tensor]  # name -> [b, ...]; the part before the first "/" names the learning rate and decay
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes all members share."""
+    """The sizes that all members share."""
 
-    made: Recipe  # what it says of shapes; rates and dropouts are each member's own
-    terms: int  # T precomputed signals a node
+    recipe: "Recipe"  # only what it says of shapes: rates and dropouts are per member
+    terms: int  # T precomputed signals per node
     features: int  # d
     classes: int  # c
 
-    def size(self, word: str) -> int:
-        """The width a stage's word asks for."""
-        return pick({"hidden": self.made.hidden, "classes": self.classes}, word, "width of a stage")
+    def size(self, name: str) -> int:
+        """Number of units that a stage asks for by name."""
+        return pick({"hidden": self.recipe.hidden, "classes": self.classes}, name, "size of a stage")
 
 
 @dataclass(frozen=True)
 class StageContext:
-    """What a stage may look at."""
+    """Everything that a stage can read besides its input."""
 
-    layout: ModelShape
+    shape: ModelShape
     weights: Weights
-    statistics: Weights  # remembered with the weights, but not trained
+    statistics: Weights  # saved with the weights, but not trained
     terms: Tensor  # [T, n, d]
     rows: Tensor  # [b, m]
     counted: Tensor  # [b, m, 1]: 1 for real rows, 0 for padding
     operator: Operator | None  # for stages that propagate
-    chance: DropoutState | None  # None: evaluation
-    place: int  # of this stage in its sentence
+    dropout: DropoutState | None  # None: evaluation
+    position: int  # of this stage in the model
 
     def weight(self, name: str) -> Tensor:
-        """This stage's own weight of that name."""
-        return self.weights[f"{name}{self.place}"]
+        """A weight of this stage."""
+        return self.weights[weight_name(name, self.position)]
 
-    def drop(self, z: Tensor, which: str, layer: int = 0) -> Tensor:
-        """Dropout by the members' chances of that name."""
-        return dropout(z, self.chance, which, 1 + layer if layer else 32 + self.place)
+    def drop(self, z: Tensor, name: str, layer: int = 0) -> Tensor:
+        """Dropout with each member's rate of that name; `layer` tells several dropouts of one stage apart."""
+        return dropout(z, self.dropout, name, 1 + layer if layer else 32 + self.position)
+
+
+def weight_name(name: str, position: int) -> str:
+    """The full name of a stage's weight: "filter/..." and "basis/..." as they are, others by position."""
+    return name if "/" in name else f"mlp/{position}/{name}"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One word: what it does, how wide its result is, and the weights of one member at the start."""
+    """One step of a model: the width of its output, one member's initial weights, and what it computes."""
 
-    apply: Callable[[Tensor, StageContext, str], Tensor]
-    width: Callable[[ModelShape, int, str], int] = lambda layout, width, word: width
-    draw: Callable[[ModelShape, int, str, Recipe, torch.Generator], Weights] = lambda *_: {}
+    is_source: ClassVar[bool] = False  # it starts from precomputed terms and needs no stage before it
+    propagates: ClassVar[bool] = False  # it multiplies by the propagation matrix, so it must see all nodes
+
+    def width(self, shape: ModelShape, width: int) -> int:
+        """Columns of the output for an input of `width` columns."""
+        return width
+
+    def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
+        """Weights of one member, with that member's own recipe and generator."""
+        return {}
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """The next signal."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `stages.stage_from_dict` reads."""
+        return {"stage": type(self).__name__, **vars(self)}
 
 
-STAGES: dict[str, Stage] = {}
-
-
-def stage(name: str, **parts) -> Callable:
-    """Enter a function into the table of stages."""
-
-    def enter(apply):
-        STAGES[name] = Stage(apply, **parts)
-        return apply
-
-    return enter
-
-
-def uniform(die: torch.Generator, bound: float, *shape: int) -> Tensor:
-    """Numbers in +-bound."""
-    return (torch.rand(*shape, generator=die) * 2 - 1) * bound
+def uniform(generator: torch.Generator, bound: float, *shape: int) -> Tensor:
+    """Random numbers between -bound and bound."""
+    return (torch.rand(*shape, generator=generator) * 2 - 1) * bound

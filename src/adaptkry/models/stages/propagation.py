@@ -1,77 +1,104 @@
-"""Propagation inside the model: all members' columns side by side, one sparse product a hop."""
+"""Stages that propagate while the model trains: all members' columns side by side, one sparse product per hop."""
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from adaptkry.models.recipe import Recipe
-from adaptkry.models.stages.base import ModelShape, StageContext, Weights, stage, uniform
-from adaptkry.models.stages.dense import sized
-from adaptkry.models.stages.sources import draw_hop_weights, whole_input
-from adaptkry.spectral.bases import bernstein_in_chebyshev
+from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, uniform
+from adaptkry.models.stages.sources import initial_hop_weights
 from adaptkry.spectral.filters import PARAMETRISATIONS
-from adaptkry.spectral.lanczos import Recurrence
 from adaptkry.spectral.signal_bases import ALL_BASES
 
+if TYPE_CHECKING:
+    from adaptkry.models.recipe import Recipe
 
-def by_columns(z: Tensor) -> Tensor:
+
+def to_columns(z: Tensor) -> Tensor:
     """All members' channels as columns: [b, n, h] -> [n, b h]."""
     return z.transpose(0, 1).flatten(1)
 
 
-def by_members(columns: Tensor, members: int) -> Tensor:
-    """And back."""
+def to_members(columns: Tensor, members: int) -> Tensor:
+    """The inverse: [n, b h] -> [b, n, h]."""
     return columns.unflatten(1, (members, -1)).transpose(0, 1)
 
 
-@stage("hop")
-def hop(z: Tensor, here: StageContext, word: str) -> Tensor:
+@dataclass(frozen=True)
+class Propagate(Stage):
     """One product with the propagation matrix."""
-    return by_members(here.operator @ by_columns(z), len(z))  # type: ignore[operator]
+
+    propagates: ClassVar[bool] = True
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """P z."""
+        return propagate(z, context)
 
 
-@stage("hops", width=lambda layout, width, word: width * (layout.made.degree + 1))
-def hops(z: Tensor, here: StageContext, word: str) -> Tensor:
-    """All terms of the basis of z side by side."""
-    made = here.layout.made
-    terms = ALL_BASES[made.basis](here.operator, by_columns(z), made.degree, **dict(made.basis_options))
-    return torch.cat([by_members(term, len(z)) for term in terms], 2)
+def propagate(z: Tensor, context: StageContext) -> Tensor:
+    """P z for all members: [b, n, h] -> [b, n, h]."""
+    return to_members(context.operator @ to_columns(z), len(z))  # type: ignore[operator]
 
 
-def draw_filter(layout: ModelShape, width: int, word: str, own: Recipe, die: torch.Generator) -> Weights:
-    """Coefficients, and what a learned basis needs besides."""
-    K, made = layout.made.degree, layout.made
-    drawn = draw_hop_weights(layout, width, word, own, die)
-    if made.damping:
-        drawn["basis_eta"] = torch.full((K + 1,), min(1 / made.damping, 1.0))
-    if made.basis == "favard":
-        drawn |= {"basis_shift": torch.zeros(width, K + 1), "basis_scale": torch.ones(width, K + 1)}
-    return drawn
+@dataclass(frozen=True)
+class BasisTerms(Stage):
+    """All terms of the basis of z, side by side."""
+
+    propagates: ClassVar[bool] = True
+
+    def width(self, shape: ModelShape, width: int) -> int:
+        """K + 1 times as wide."""
+        return width * (shape.recipe.degree + 1)
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """[b, n, (K + 1) h]."""
+        recipe = context.shape.recipe
+        basis = ALL_BASES[recipe.basis]
+        terms = basis(context.operator, to_columns(z), recipe.degree, **dict(recipe.basis_options))
+        return torch.cat([to_members(term, len(z)) for term in terms], 2)
 
 
-@stage("filter", draw=draw_filter)
-def polynomial_filter(z: Tensor, here: StageContext, word: str) -> Tensor:
-    """sum_k w_k p_k(P) z, the basis made anew from z at every step."""
-    w = coefficients(here.layout.made, here.weights)  # [b, K + 1] or [b, h, K + 1]
-    w = w[:, None].expand(-1, z.shape[2], -1) if w.ndim == 2 else w
-    terms = torch.stack(list(filter_terms(z, here)))  # [K + 1, n, b h]
-    return by_members((terms * w.flatten(0, 1).T[:, None]).sum(0), len(z))
+@dataclass(frozen=True)
+class PolynomialFilter(Stage):
+    """sum_k w_k p_k(P) z, the basis computed from z at every step."""
+
+    propagates: ClassVar[bool] = True
+
+    def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
+        """Coefficients, and what damping or a learned basis needs besides."""
+        K, damping, learned = shape.recipe.degree, shape.recipe.damping, ALL_BASES[shape.recipe.basis].learned
+        coefficients = initial_hop_weights(shape, recipe)
+        weights = {"filter/weights": coefficients.repeat(width, 1) if recipe.per_channel else coefficients}
+        if damping:
+            weights["basis/damping"] = torch.full((K + 1,), min(1 / damping, 1.0))
+        if learned:
+            weights |= {f"basis/{name}": w for name, w in learned.initial_weights(width, K).items()}
+        return weights
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """[b, n, h] -> [b, n, h]."""
+        weights = filter_weights(context.shape.recipe, context.weights)  # [b, K + 1] or [b, h, K + 1]
+        weights = weights[:, None].expand(-1, z.shape[2], -1) if weights.ndim == 2 else weights
+        terms = torch.stack(list(filter_terms(z, context)))  # [K + 1, n, b h]
+        return to_members((terms * weights.flatten(0, 1).T[:, None]).sum(0), len(z))
 
 
-def coefficients(made: Recipe, weights: Weights) -> Tensor:
-    """The weights over the terms that are really made, [b, K + 1] or [b, h, K + 1]."""
-    w = PARAMETRISATIONS[made.kind](weights["filter"])
-    if made.damping:  # polynomial coefficient decomposition: hop k is damped by k factors that are learned
-        w = w * damped(made.damping * torch.tanh(weights["basis_eta"]))[:, None]
-    if made.basis == "bernstein":  # K + 1 sums of K + 1 terms become one small product with the weights
-        w = w @ expansion(made.degree, w.dtype, w.device)
-    return w
+def filter_weights(recipe: "Recipe", weights: Weights) -> Tensor:
+    """Weights over the terms that are computed, [b, K + 1] or [b, h, K + 1]: constrained, damped, expanded."""
+    found = PARAMETRISATIONS[recipe.parametrisation](weights["filter/weights"])
+    if recipe.damping:  # polynomial coefficient decomposition: hop k is damped by k learned factors
+        found = found * cumulative_product(recipe.damping * torch.tanh(weights["basis/damping"]))[:, None]
+    if ALL_BASES[recipe.basis].expands_in:  # K + 1 sums of K + 1 terms become one small product with the weights
+        found = found @ expansion(recipe.basis, recipe.degree, found.dtype, found.device)
+    return found
 
 
-def damped(factors: Tensor) -> Tensor:
-    """1, s_0, s_0 s_1, ... of factors [b, K + 1]; torch's cumprod would ask the device for zeros on its way back."""
+def cumulative_product(factors: Tensor) -> Tensor:
+    """1, s_0, s_0 s_1, ... of factors [b, K + 1]; torch.cumprod would wait for the GPU in its backward pass."""
     products = [torch.ones_like(factors[:, 0])]
     for k in range(factors.shape[1] - 1):
         products.append(products[-1] * factors[:, k])
@@ -79,44 +106,60 @@ def damped(factors: Tensor) -> Tensor:
 
 
 @cache
-def expansion(degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Bernstein polynomials in Chebyshev's, on the device once and for all."""
-    return torch.from_numpy(bernstein_in_chebyshev(degree)).to(device, dtype)
+def expansion(basis: str, degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The polynomials of one basis as combinations of another's, kept on the device."""
+    expands_in = ALL_BASES[basis].expands_in
+    assert expands_in is not None
+    return torch.from_numpy(expands_in[1](degree)).to(device, dtype)
 
 
-def filter_terms(z: Tensor, here: StageContext):
+def filter_terms(z: Tensor, context: StageContext) -> Iterable[Tensor]:
     """p_k(P) z for all members' columns."""
-    made, columns = here.layout.made, by_columns(z)
-    options = dict(made.basis_options)
-    if made.basis == "favard":
-        shift, scale = (here.weights[f"basis_{name}"].flatten(0, 1).T[:, None] for name in ("shift", "scale"))
-        scale = scale.clamp(min=0.01)
-        options["recurrence"] = Recurrence(scale[0], shift, scale[1:])
-    name = "chebyshev" if made.basis == "bernstein" else made.basis  # see `coefficients`
-    return ALL_BASES[name](here.operator, columns, made.degree, **options)
+    recipe = context.shape.recipe
+    basis, options = ALL_BASES[recipe.basis], dict(recipe.basis_options)
+    if basis.learned:
+        options |= basis.learned.options(
+            {name.removeprefix("basis/"): w for name, w in context.weights.items() if name.startswith("basis/")}
+        )
+    if basis.expands_in:  # see `filter_weights`
+        basis = ALL_BASES[basis.expands_in[0]]
+    return basis(context.operator, to_columns(z), recipe.degree, **options)
 
 
 STACKS = 3  # of ARMA, as in PyG's example
 
 
-def draw_arma(layout: ModelShape, width: int, word: str, own: Recipe, die: torch.Generator) -> Weights:
-    """Glorot's start, biases zero."""
-    h = layout.size(word)
-    wide, inner = math.sqrt(6 / (width + h)), math.sqrt(3 / h)
-    shapes = {"first": (wide, width, STACKS * h), "root": (wide, width, STACKS * h), "inner": (inner, STACKS, h, h)}
-    drawn = {name: uniform(die, bound, *shape) for name, (bound, *shape) in shapes.items()}
-    return drawn | {"bias": torch.zeros(1, STACKS * h)}
+@dataclass(frozen=True)
+class ARMA(Stage):
+    """ARMA: stacks of the same recursive step Z <- relu(P Z W + dropout(X) V + b), averaged; K steps."""
 
+    size: Literal["hidden", "classes"]
+    is_source: ClassVar[bool] = True
+    propagates: ClassVar[bool] = True
 
-@stage("arma", width=sized, draw=draw_arma)
-def arma(z: Tensor, here: StageContext, word: str) -> Tensor:
-    """ARMA: stacks of the same recursive step Z <- relu(P Z W + dropout(X) V + b), their mean; K steps."""
-    x = whole_input(z, here, word)
-    z = x @ here.weight("first")
-    for step in range(here.layout.made.degree):
-        if step:
-            parts = z.unflatten(2, (STACKS, -1)).transpose(1, 2) @ here.weight("inner")  # [b, stacks, n, h]
-            z = parts.transpose(1, 2).flatten(2)
-        z = hop(z, here, word) + here.drop(x, "input_dropout", step + 1) @ here.weight("root")
-        z = torch.relu(z + here.weight("bias"))
-    return z.unflatten(2, (STACKS, -1)).mean(2)
+    def width(self, shape: ModelShape, width: int) -> int:
+        """As many columns as units."""
+        return shape.size(self.size)
+
+    def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
+        """Glorot's, biases zero."""
+        h = shape.size(self.size)
+        outer, inner = math.sqrt(6 / (width + h)), math.sqrt(3 / h)
+        return {
+            "first": uniform(generator, outer, width, STACKS * h),
+            "root": uniform(generator, outer, width, STACKS * h),
+            "inner": uniform(generator, inner, STACKS, h, h),
+            "bias": torch.zeros(1, STACKS * h),
+        }
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """[b, n, h] from the features."""
+        x = context.terms[0].expand(len(context.rows), -1, -1)
+        z = x @ context.weight("first")
+        for step in range(context.shape.recipe.degree):
+            if step:
+                parts = z.unflatten(2, (STACKS, -1)).transpose(1, 2) @ context.weight("inner")  # [b, stacks, n, h]
+                z = parts.transpose(1, 2).flatten(2)
+            z = propagate(z, context) + context.drop(x, "input_dropout", step + 1) @ context.weight("root")
+            z = torch.relu(z + context.weight("bias"))
+        return z.unflatten(2, (STACKS, -1)).mean(2)

@@ -1,56 +1,73 @@
-"""AdaptKry's own MLP: residual maps without bias, perhaps with batch norm."""
+"""AdaptKry's own MLP: residual dense layers without bias, optionally with batch norm."""
 
 import math
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from adaptkry.models.recipe import Recipe
-from adaptkry.models.stages.base import ModelShape, StageContext, Weights, stage, uniform
+from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, uniform
+
+if TYPE_CHECKING:
+    from adaptkry.models.recipe import Recipe
 
 
-def mlp_widths(layout: ModelShape, width: int) -> list[int]:
-    """Width of the signal before and after each dense map."""
-    return [width, *[layout.made.hidden] * (layout.made.layers - 1), layout.classes]
+@dataclass(frozen=True)
+class ResidualMLP(Stage):
+    """Dense layers without bias: dropout before each, residual where widths agree, ReLU after all but the last."""
+
+    def width(self, shape: ModelShape, width: int) -> int:
+        """One column per class."""
+        return shape.classes
+
+    def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
+        """Uniform within 1/sqrt(fan out), as in the published program."""
+        layers = shape.recipe.layers
+        widths = [width, *[shape.recipe.hidden] * (layers - 1), shape.classes]
+        weights: Weights = {}
+        for layer, (inputs, outputs) in enumerate(pairwise(widths)):
+            weights[f"layer{layer}"] = uniform(generator, 1 / math.sqrt(outputs), inputs, outputs)
+            if shape.recipe.batch_norm and layer < layers - 1:
+                weights |= {f"norm{layer}_scale": torch.ones(1, outputs), f"norm{layer}_shift": torch.zeros(1, outputs)}
+        return weights
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """All layers."""
+        recipe = context.shape.recipe
+        for layer in range(recipe.layers):
+            z = context.drop(z, "mlp_dropout", layer + 1)
+            x, z = z, z @ context.weight(f"layer{layer}")
+            is_last = layer == recipe.layers - 1
+            if recipe.batch_norm and not is_last:
+                z = batch_norm(z, context, layer)
+            if x.shape[-1] == z.shape[-1]:
+                z = z + x
+            z = z if is_last else torch.relu(z)
+        return z
 
 
-def draw_mlp(layout: ModelShape, width: int, word: str, own: Recipe, die: torch.Generator) -> Weights:
-    """Dense maps uniform in +-1/sqrt(fan out), as in the published program."""
-    drawn: Weights = {}
-    for layer, (wide, narrow) in enumerate(pairwise(mlp_widths(layout, width))):
-        drawn[f"dense{layer}_"] = uniform(die, 1 / math.sqrt(narrow), wide, narrow)
-        if layout.made.batch_norm and layer < layout.made.layers - 1:
-            drawn |= {f"scale{layer}_": torch.ones(1, narrow), f"shift{layer}_": torch.zeros(1, narrow)}
-    return drawn
+def initial_statistics(shape: ModelShape, members: int) -> Weights:
+    """Batch norm's running mean and variance; saved with the weights, but not trained."""
+    if not shape.recipe.batch_norm:
+        return {}
+    hidden, layers = shape.recipe.hidden, range(shape.recipe.layers - 1)
+    zeros = {f"norm{layer}_mean": torch.zeros(members, 1, hidden) for layer in layers}
+    ones = {f"norm{layer}_variance": torch.ones(members, 1, hidden) for layer in layers}
+    return zeros | ones
 
 
-@stage("mlp", width=lambda layout, width, word: layout.classes, draw=draw_mlp)
-def mlp(z: Tensor, here: StageContext, word: str) -> Tensor:
-    """Dense maps without bias: dropout before each, residual where widths agree, ReLU after all but the last."""
-    made = here.layout.made
-    for layer in range(made.layers):
-        z = here.drop(z, "mlp_dropout", layer + 1)
-        fed, z = z, z @ here.weight(f"dense{layer}_")
-        last = layer == made.layers - 1
-        if made.batch_norm and not last:
-            z = batch_norm(z, here, layer)
-        if fed.shape[-1] == z.shape[-1]:
-            z = z + fed
-        z = z if last else torch.relu(z)
-    return z
-
-
-def batch_norm(z: Tensor, here: StageContext, layer: int) -> Tensor:
-    """Batch norm over each member's real rows (momentum 0.1, epsilon 1e-5, as torch has them)."""
-    kept = [here.statistics[f"{name}{layer}"] for name in ("mean", "variance")]
-    mean, variance = kept
-    if here.chance is not None:
-        count = here.counted.sum(1, keepdim=True).clamp(min=1)
-        mean = (z * here.counted).sum(1, keepdim=True) / count
-        variance = ((z - mean).square() * here.counted).sum(1, keepdim=True) / count
+def batch_norm(z: Tensor, context: StageContext, layer: int) -> Tensor:
+    """Batch norm over each member's real rows (momentum 0.1, epsilon 1e-5, as in torch)."""
+    running_mean, running_variance = (context.statistics[f"norm{layer}_{name}"] for name in ("mean", "variance"))
+    mean, variance = running_mean, running_variance
+    if context.dropout is not None:  # training
+        count = context.counted.sum(1, keepdim=True).clamp(min=1)
+        mean = (z * context.counted).sum(1, keepdim=True) / count
+        variance = ((z - mean).square() * context.counted).sum(1, keepdim=True) / count
         with torch.no_grad():
-            kept[0].lerp_(mean, 0.1)
-            kept[1].lerp_(variance * count / (count - 1).clamp(min=1), 0.1)
+            running_mean.lerp_(mean, 0.1)
+            running_variance.lerp_(variance * count / (count - 1).clamp(min=1), 0.1)
     scaled = (z - mean) * torch.rsqrt(variance + 1e-5)
-    return scaled * here.weight(f"scale{layer}_") + here.weight(f"shift{layer}_")
+    return scaled * context.weight(f"norm{layer}_scale") + context.weight(f"norm{layer}_shift")

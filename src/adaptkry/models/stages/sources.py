@@ -1,56 +1,88 @@
-"""Where the signal comes from, and who gets which rows."""
+"""Stages that start from the precomputed terms, and the selection of each member's rows."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
-from adaptkry.models.recipe import Recipe
-from adaptkry.models.stages.base import ModelShape, StageContext, Weights, stage
+from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights
 from adaptkry.models.weighted_sum import weighted_sum
 from adaptkry.spectral.filters import INITIAL_WEIGHTS, PARAMETRISATIONS
 
-
-@stage("input")
-def whole_input(z: Tensor, here: StageContext, word: str) -> Tensor:
-    """The first precomputed signal at all nodes, for every member."""
-    return here.terms[0].expand(len(here.rows), -1, -1)
+if TYPE_CHECKING:
+    from adaptkry.models.recipe import Recipe
 
 
-@stage("terms", width=lambda layout, width, word: width * layout.terms)
-def all_terms(z: Tensor, here: StageContext, word: str) -> Tensor:
-    """All precomputed signals side by side at all nodes."""
-    side = here.terms[0] if len(here.terms) == 1 else here.terms.transpose(0, 1).flatten(1)
-    return side.expand(len(here.rows), -1, -1)
+@dataclass(frozen=True)
+class Input(Stage):
+    """The first precomputed signal (the features) at all nodes, for every member."""
+
+    is_source: ClassVar[bool] = True
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """[b, n, d], without a copy."""
+        return context.terms[0].expand(len(context.rows), -1, -1)
 
 
-@stage("rows")
-def own_rows(z: Tensor, here: StageContext, word: str) -> Tensor:
+@dataclass(frozen=True)
+class AllTerms(Stage):
+    """All precomputed signals side by side, at all nodes."""
+
+    is_source: ClassVar[bool] = True
+
+    def width(self, shape: ModelShape, width: int) -> int:
+        """The columns of all terms."""
+        return width * shape.terms
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """[b, n, T d]."""
+        terms = context.terms
+        table = terms[0] if len(terms) == 1 else terms.transpose(0, 1).flatten(1)
+        return table.expand(len(context.rows), -1, -1)
+
+
+@dataclass(frozen=True)
+class SelectRows(Stage):
     """Each member's rows of a signal at all nodes."""
-    return z.gather(1, here.rows[:, :, None].expand(-1, -1, z.shape[2]))
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """[b, n, h] -> [b, m, h]."""
+        return z.gather(1, context.rows[:, :, None].expand(-1, -1, z.shape[2]))
 
 
-def draw_hop_weights(layout: ModelShape, width: int, word: str, own: Recipe, die: torch.Generator) -> Weights:
-    """Where the weights over the basis start: shared by all channels, or one set a channel."""
-    if layout.made.combine != "sum":
-        return {}
-    start = INITIAL_WEIGHTS[own.start](layout.made.degree, own.alpha) if layout.made.terms == "all" else torch.ones(1)
-    if "combine" in layout.made.stages and own.tied:  # a set for each direction
-        start = start.repeat(len(layout.made.directions))
-    elif "combine" in layout.made.stages:  # and for each tau
-        start = start.repeat(layout.terms // len(start))
-    return {"filter": start.repeat(width, 1) if own.per_channel else start}
+@dataclass(frozen=True)
+class CombineHops(Stage):
+    """The precomputed hops at each member's rows: weighted and added, or side by side (`combine="concat"`)."""
+
+    is_source: ClassVar[bool] = True
+
+    def width(self, shape: ModelShape, width: int) -> int:
+        """Wider where hops stand side by side."""
+        return width * (shape.terms if shape.recipe.combine == "concat" else 1)
+
+    def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
+        """One set of weights for each direction, and for each tau where taus are not tied."""
+        if shape.recipe.combine != "sum":
+            return {}
+        weights = initial_hop_weights(shape, recipe)
+        repeats = len(shape.recipe.directions) if recipe.tied else shape.terms // len(weights)
+        weights = weights.repeat(repeats)
+        return {"filter/weights": weights.repeat(width, 1) if recipe.per_channel else weights}
+
+    def __call__(self, z: Tensor, context: StageContext) -> Tensor:
+        """[b, m, d], or [b, m, T d]."""
+        recipe = context.shape.recipe
+        if recipe.combine == "concat":
+            return context.terms[:, context.rows].permute(1, 2, 0, 3).flatten(2)
+        weights = PARAMETRISATIONS[recipe.parametrisation](context.weights["filter/weights"])
+        if "basis_mix" in context.statistics:  # members with different taus weight the taus differently
+            weights = (context.statistics["basis_mix"][:, :, None] * weights[:, None]).flatten(1)
+        return weighted_sum(weights, context.terms, context.rows, context.dropout)
 
 
-def combined_width(layout: ModelShape, width: int, word: str) -> int:
-    """Side by side is wider."""
-    return width * (layout.terms if layout.made.combine == "concat" else 1)
-
-
-@stage("combine", width=combined_width, draw=draw_hop_weights)
-def combine(z: Tensor, here: StageContext, word: str) -> Tensor:
-    """The precomputed hops at each member's rows, weighted and added, or side by side."""
-    if here.layout.made.combine == "concat":
-        return here.terms[:, here.rows].permute(1, 2, 0, 3).flatten(2)
-    w = PARAMETRISATIONS[here.layout.made.kind](here.weights["filter"])
-    if "mix" in here.statistics:  # members of several sets of taus: each weighs the taus in its own way
-        w = (here.statistics["mix"][:, :, None] * w[:, None]).flatten(1)
-    return weighted_sum(w, here.terms, here.rows, here.chance)
+def initial_hop_weights(shape: ModelShape, recipe: "Recipe") -> Tensor:
+    """Initial weights of one member over the terms of one basis: [K + 1], or [1] where only one term is kept."""
+    if shape.recipe.terms != "all":
+        return torch.ones(1)
+    return INITIAL_WEIGHTS[recipe.initial_weights](shape.recipe.degree, recipe.alpha)

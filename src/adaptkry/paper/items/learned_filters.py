@@ -25,7 +25,7 @@ def measured(graph: Graph, how: RunOptions) -> list[dict]:
     run = fitting.fit(graph, made, how.split(graph), device=how.device)
     found = learned_response(run, graph, torch.from_numpy(1 - GRID))
     assert found is not None
-    return [{**run.rows[i], "value": 0.0, "response": found[:, i].tolist()} for i in run.chosen]
+    return [{**run.results[i].to_row(), "value": 0.0, "response": found[:, i].tolist()} for i in run.chosen]
 
 
 def is_low_pass(response: np.ndarray) -> bool:

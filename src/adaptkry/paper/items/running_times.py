@@ -6,7 +6,8 @@ import torch
 
 from adaptkry.common import timing
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.recipe import features_of, propagation, recipe, terms_of
+from adaptkry.models.inputs import basis_terms, propagation, scaled_features
+from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Job, RunOptions
 from adaptkry.report import elements as experiments
@@ -29,9 +30,9 @@ def measured(graph: Graph, degree: int, own: dict, how: RunOptions) -> list[dict
     """Milliseconds of the basis and seconds of the training, of both methods."""
     device = fitting.choose_device(how.device)
     made = {name: recipe(name, graph.info.name, degree=degree, taus=(0.8,)) for name in METHODS}
-    P, x = propagation(graph, made["adaptkry"], 0.8, "both").to(device), features_of(graph, made["adaptkry"])
+    P, x = propagation(graph, made["adaptkry"], 0.8, "both").to(device), scaled_features(graph, made["adaptkry"])
     x = x.to(device)
-    bases = {name: lambda one=one: terms_of(P, x, one) for name, one in made.items()}
+    bases = {name: lambda one=one: basis_terms(P, x, one) for name, one in made.items()}
     spent = timing.interleaved(bases, own["rounds"], device)
     rows = [cell(f"basis {name}", degree, 1e3 * spent[name]) for name in METHODS]
     split = how.split(graph)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from adaptkry.models import methods
+from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Job, RunOptions, training
@@ -65,7 +65,7 @@ def settings(item: dict) -> list[list[str]]:
         tried = {graph: len(tuning.alternatives(method, graph)) for graph in item["graphs"]}
         some = ", ".join(f"{count} on {graph}" for graph, count in tried.items() if count > 1)
         said = f"{min(tried.values())} on every graph" if 1 < min(tried.values()) == max(tried.values()) else some
-        lines.append([method, methods.SOURCES[method], said or "-"])
+        lines.append([method, METHODS[method].source, said or "-"])
     return lines
 
 

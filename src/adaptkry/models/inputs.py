@@ -1,0 +1,87 @@
+"""What a training starts from: features, precomputed terms, and the operator of a model that propagates."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.load import normalised
+from adaptkry.models.recipe import Recipe
+from adaptkry.spectral.bases import average, stack
+from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.signal_bases import ALL_BASES
+
+Scaling = tuple[Tensor, Tensor]  # mean and standard deviation of every feature column
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Signals computed once, and the operator if the model propagates."""
+
+    terms: Tensor  # [T, n, d]; bases of several directions and untied taus one after the other
+    hop_scale: Tensor  # [T] the factor that hop normalisation applied to each term
+    operator: Propagation | None
+    scaling: Scaling | None
+
+
+def model_inputs(
+    graph: Graph, recipe: Recipe, device: torch.device | str = "cpu", scaling: Scaling | None = None
+) -> Inputs:
+    """Compute what a recipe starts from; `scaling` is that of the training graph, if this is another one."""
+    if recipe.standardise and scaling is None:
+        scaling = column_scaling(graph, recipe)
+    x = scaled_features(graph, recipe, scaling).to(device)
+    operator = propagation(graph, recipe, recipe.taus[0], recipe.directions[0]) if recipe.propagates else None
+    operator = None if operator is None else operator.to(device)
+    if recipe.uses_features_only:
+        return Inputs(x[None], torch.ones(1), operator, scaling)
+    parts = []
+    for direction in recipe.directions:
+        for taus in [recipe.taus] if recipe.tied and len(recipe.taus) > 1 else recipe.taus:
+            parts.append(basis_terms(propagation(graph, recipe, taus, direction).to(device), x, recipe))
+    terms = parts[0] if len(parts) == 1 else torch.cat(parts)
+    hop_scale = torch.ones(len(terms), device=device)
+    if recipe.hop_norm:  # every hop gets the norm of X; a hop of zeros stays zero
+        size = torch.stack([term.norm() for term in terms])
+        hop_scale = torch.where(size > 0, x.norm() / size.clamp(min=1e-30), 0)
+        terms.mul_(hop_scale[:, None, None])
+    return Inputs(terms, hop_scale.cpu(), operator, scaling)
+
+
+def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None) -> Tensor:
+    """The features as they are, with each row divided by its sum, or with each column standardised.
+
+    `scaling` is that of the training graph; by default this graph's own.
+    """
+    x = normalised(graph).x if recipe.normalise else graph.x
+    if not recipe.standardise:
+        return x
+    mean, deviation = scaling or column_scaling(graph, recipe)
+    return (x - mean) / deviation
+
+
+def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
+    """Mean and standard deviation of every column [d]; a constant column is divided by 1."""
+    x = scaled_features(graph, replace(recipe, standardise=False))
+    deviation = x.std(0, correction=0)
+    return x.mean(0), torch.where(deviation > 0, deviation, 1)
+
+
+def propagation(graph: Graph, recipe: Recipe, taus, direction: str) -> Propagation:
+    """The recipe's propagation matrix."""
+    change = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
+    return Propagation(change[recipe.self_loops](graph), taus, direction, isolated=recipe.isolated)  # type: ignore[arg-type]
+
+
+def basis_terms(P: Propagation, x: Tensor, recipe: Recipe) -> Tensor:
+    """The basis of x, or its last term only: [T, n, d]."""
+    basis, options = ALL_BASES[recipe.basis], dict(recipe.basis_options)
+    several = len(P.taus) > 1
+    terms = average(basis, P, x, recipe.degree, **options) if several else basis(P, x, recipe.degree, **options)
+    if recipe.terms == "all":
+        return stack(terms).transpose(0, 1)
+    last = x
+    for term in terms:
+        last = term
+    return last[None].contiguous()
