@@ -24,7 +24,6 @@ from adaptkry.outofcore import BasisFolder, propagate
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.report.html import read_facts
 from adaptkry.report.run_report import write_pages
-from adaptkry.training import batches as batches_module
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import FolderTerms, FullBatch, InMemoryTerms, SlabBatches, SlabPlan
 from adaptkry.training.data import BatchOptions, FolderData, open_basis_folder
@@ -70,7 +69,6 @@ def small_slabs(monkeypatch):
     """Slabs of some 40 rows, so that a small folder has several."""
     slab_bytes = 40 * 3 * 16 * 4
     monkeypatch.setattr(SlabPlan, "for_rows", staticmethod(partial(SlabPlan.for_rows, slab_bytes=slab_bytes)))
-    monkeypatch.setattr(batches_module, "SLAB_BYTES", slab_bytes)  # decides how many rows are predicted at once
 
 
 def fit_folder(
