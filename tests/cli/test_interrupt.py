@@ -31,4 +31,4 @@ def test_an_interrupted_fit_says_how_to_resume_and_does(tmp_path):
         assert process.returncode == code
         assert "--resume continues in stopped" in said
         assert "Traceback" not in said
-    assert {path.name for path in (tmp_path / "stopped").iterdir()} == {"checkpoint.safetensors"}
+    assert {path.name for path in (tmp_path / "stopped").iterdir()} == {"checkpoint.safetensors", "journal.jsonl"}

@@ -10,8 +10,7 @@ from adaptkry.cli import progress as bars
 def training(epoch: int, best: float = 0.712):
     """The part of a training that progress reads."""
     running = torch.tensor([True] * 9 + [False])
-    tensors = {"epoch": torch.tensor(epoch), "running": running, "best_score": torch.full((10,), best)}
-    return SimpleNamespace(state=SimpleNamespace(tensors=tensors))
+    return SimpleNamespace(epoch=epoch, running=running, best_score=torch.full((10,), best))
 
 
 def test_without_a_terminal_progress_is_plain_lines_on_stderr(capsys):

@@ -1,9 +1,14 @@
+import json
+
 import pytest
 import torch
 
 from adaptkry.graphs.synthetic import csbm
+from adaptkry.models import batched
 from adaptkry.models.inputs import model_inputs, scaled_features
+from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
+from adaptkry.models.stages import CombineHops, ModelShape
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation import Propagation
 
@@ -78,3 +83,31 @@ def test_bad_settings_are_refused(changes, message):
 def test_settings_that_do_not_fit_the_method_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         recipe("adaptkry", **changes)
+
+
+@pytest.mark.parametrize(
+    ("stages", "message"),
+    [
+        ([], "stages must begin with Input, CombineHops or another source; got no stage"),
+        ([{"stage": "ReLU"}], "stages must begin with Input, CombineHops or another source; got ReLU"),
+        ([{"stage": "CombineHops"}, {"stage": "foo"}], "unknown stage 'foo'"),
+        ([{"stage": "Linear", "units": 3}], "the stage Linear takes size, bias, init, rates; got units=3"),
+        (["combine", "mlp"], "a stage must be a table such as .*; got 'combine'"),
+    ],
+    ids=str,
+)
+def test_stages_that_make_no_model_are_refused(stages, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(stages=stages)
+
+
+def test_a_model_must_end_with_one_column_per_class():
+    shape = ModelShape(Recipe(stages=(CombineHops(),)), 11, 16, 2)
+    with pytest.raises(ValueError, match="one column per class, 2 here; the stages CombineHops end with 16"):
+        batched.initial_weights(shape, [(0, shape.recipe)])
+
+
+def test_a_recipe_survives_plain_data():
+    for method in METHODS:
+        used = recipe(method, "cora")
+        assert Recipe.from_dict(json.loads(json.dumps(used.to_dict()))) == used

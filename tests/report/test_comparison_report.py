@@ -3,10 +3,10 @@ from adaptkry.report.comparison_report import comparison_report
 ROW = {"test": 0.5}
 GOOD = {
     "method": "a", "failed": None, "mean": 0.8, "std": 0.01, "low": 0.79, "high": 0.81, "seconds": 1.25,
-    "parameters": 12345, "peak_bytes": 2**21, "tried": [{}], "rows": [ROW, ROW], "behind": 0.0, "behind_half": 0.0,
+    "parameters": 12345, "peak_bytes": 2**21, "tried": [{}], "rows": [ROW, ROW], "difference": 0.0, "difference_half_width": 0.0,
 }  # fmt: skip
-NEAR = GOOD | {"method": "b", "mean": 0.79, "behind": -0.01, "behind_half": 0.02}
-FAR = GOOD | {"method": "c", "mean": 0.6, "behind": -0.2, "behind_half": 0.02, "peak_bytes": None}
+NEAR = GOOD | {"method": "b", "mean": 0.79, "difference": -0.01, "difference_half_width": 0.02}
+FAR = GOOD | {"method": "c", "mean": 0.6, "difference": -0.2, "difference_half_width": 0.02, "peak_bytes": None}
 FAILED = {"method": "d", "failed": "out of memory", "mean": None, "rows": [], "tried": []}
 
 
@@ -26,7 +26,7 @@ def test_a_comparison_names_the_best_and_those_not_significantly_worse():
 
 def test_a_comparison_of_one_split_or_of_nothing_still_has_a_page():
     single = GOOD | {"std": None, "low": None, "high": None, "rows": [ROW]}
-    found = comparison_report([single, single | {"behind": -0.1}], [], "cora", "accuracy", {})
+    found = comparison_report([single, single | {"difference": -0.1}], [], "cora", "accuracy", {})
     assert found["tables"][0]["rows"][1][3]["text"] == "-10.00"
     assert found["lead"].endswith("over 1 split.")
     assert comparison_report([FAILED], [], "cora", "accuracy", {})["lead"] == "No method could run."

@@ -32,7 +32,7 @@ def test_confusion_counts_every_tested_node_once(facts, run, three_splits):
     counts = np.array(chart(facts, "Confusion matrix")["counts"])
     assert counts.sum() == int(three_splits.test.sum())
     right = np.trace(counts) / counts.sum()
-    assert right == pytest.approx(np.mean([row["test"] for row in run.rows]), abs=1e-6)
+    assert right == pytest.approx(np.mean([result.test for result in run.results]), abs=1e-6)
 
 
 def test_the_mean_of_the_filter_chart_is_that_of_the_trainings(facts):
@@ -51,11 +51,11 @@ def test_facts_are_computed_once_and_the_trained_tau_has_its_density(monkeypatch
 
     monkeypatch.setattr(run_report, "density_of_states", counting(run_report.density_of_states, "density"))
     monkeypatch.setattr(run_report, "learned_response", counting(learned_filter.learned_response, "response"))
-    monkeypatch.setattr(Run, "each_probability", counting(Run.each_probability, "probabilities"))
+    monkeypatch.setattr(Run, "member_probabilities", counting(Run.member_probabilities, "probabilities"))
     found = run_report.run_report(run, graph, three_splits)
     names = [name for name, _ in calls]
     assert names.count("response") == 1
-    assert names.count("probabilities") <= 1
+    assert names.count("probabilities") == 0  # counted when the run was tested
     assert names.count("density") == len(found["explorer"]["steps"])
     assert run.recipes[0].taus[0] in [step["tau"] for step in found["explorer"]["steps"]]
 

@@ -53,6 +53,8 @@ def parse(text: str) -> tuple[str, Any]:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         raise ValueError(f"a setting must be given as name=value, such as hidden=128; got {text!r}.")
+    if name in ("stages", "basis_options"):
+        raise ValueError(f"the setting {name} must be given in a TOML file (--settings FILE); got {text!r}.")
     hint = pick(SETTABLE, name, "setting")
     parser, expected = PARSERS[element_type(hint)]
     is_list = get_origin(hint) is tuple
