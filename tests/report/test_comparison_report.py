@@ -3,7 +3,8 @@ from adaptkry.report.comparison_report import comparison_report
 ROW = {"test": 0.5}
 GOOD = {
     "method": "a", "failed": None, "mean": 0.8, "std": 0.01, "low": 0.79, "high": 0.81, "seconds": 1.25,
-    "parameters": 12345, "peak_bytes": 2**21, "tried": [{}], "rows": [ROW, ROW], "difference": 0.0, "difference_half_width": 0.0,
+    "parameters": 12345, "peak_bytes": 2**21, "tried": [{}], "rows": [ROW, ROW],
+    "difference": 0.0, "difference_half_width": 0.0,
 }  # fmt: skip
 NEAR = GOOD | {"method": "b", "mean": 0.79, "difference": -0.01, "difference_half_width": 0.02}
 FAR = GOOD | {"method": "c", "mean": 0.6, "difference": -0.2, "difference_half_width": 0.02, "peak_bytes": None}

@@ -91,7 +91,9 @@ def difference_to_best(entry: dict, has_spread: bool) -> str:
         return "-"
     if entry["difference"] == 0:
         return "best"
-    return f"{100 * entry['behind']:+.2f}" + (f" ± {100 * entry['behind_half']:.2f}" if has_spread else "")
+    return f"{100 * entry['difference']:+.2f}" + (
+        f" ± {100 * entry['difference_half_width']:.2f}" if has_spread else ""
+    )
 
 
 def percent(share: float | None) -> float | None:

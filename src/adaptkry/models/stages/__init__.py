@@ -1,6 +1,7 @@
 """What a model is made of: `(Input(), Dropout(), Linear("hidden"), ReLU(), Linear("classes"), SelectRows())`."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from adaptkry.common.lookup import pick
@@ -50,5 +51,5 @@ def stage_from_dict(data: Any) -> Stage:
         return kind(**{name: value for name, value in data.items() if name != "stage"})
     except TypeError:
         given = ", ".join(f"{name}={value!r}" for name, value in data.items() if name != "stage")
-        expected = ", ".join(kind.__dataclass_fields__) or "no arguments"
+        expected = ", ".join(one.name for one in fields(kind)) or "no arguments"
         raise ValueError(f"the stage {data['stage']} takes {expected}; got {given or 'nothing'}.") from None
