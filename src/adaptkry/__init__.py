@@ -59,8 +59,11 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.spectral.spectrum import grade as grade
     from adaptkry.spectral.spectrum import lambda_star as lambda_star
     from adaptkry.spectral.theory import check_all as check_all
+    from adaptkry.training.data import open_data as open_data
     from adaptkry.training.fit import fit as fit
+    from adaptkry.training.run import Result as Result
     from adaptkry.training.run import Run as Run
+    from adaptkry.training.run import RunInfo as RunInfo
     from adaptkry.training.run import load_run as load_run
 
 _MODULES = {
@@ -103,8 +106,11 @@ _MODULES = {
     # training and selection
     "Recipe": "models.recipe",
     "recipe": "models.recipe",
+    "open_data": "training.data",
     "fit": "training.fit",
     "Run": "training.run",
+    "Result": "training.run",
+    "RunInfo": "training.run",
     "load_run": "training.run",
     "tune": "selection.tune",
     "compare": "selection.compare",
@@ -124,8 +130,6 @@ logging.getLogger("adaptkry").addHandler(logging.NullHandler())  # nothing is sh
 
 def _import(name: str):
     """Import a public name when it is first used."""
-    if name == "fit_from_disk":  # until `fit` takes basis folders
-        return import_module("adaptkry.training.folder_fit").fit
     if name not in _MODULES:
         raise AttributeError(f"module 'adaptkry' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"adaptkry.{_MODULES[name]}"), name)

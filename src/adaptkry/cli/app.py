@@ -68,7 +68,7 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
-        prefix = "warning: " if record.levelno >= logging.WARNING else ""
+        prefix = "warning: " if record.levelno == logging.WARNING else ""
         typer.echo(prefix + self.format(record), err=True)
 
 
@@ -102,5 +102,6 @@ def message_of(error: Exception) -> str:
     >>> message_of(FileNotFoundError(2, "No such file or directory", "x.csv"))
     'x.csv: No such file or directory'
     """
-    has_file = isinstance(error, OSError) and error.filename
-    return f"{error.filename}: {error.strerror}" if has_file else str(error)
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

@@ -76,8 +76,7 @@ def fit(
 ) -> None:
     """Train a method on many splits as one batch, test it, and write a run folder with a picture and a report.
 
-    A basis folder in place of a graph is read from disk in mini-batches; torchrun distributes it over processes or
-    GPUs.
+    A basis folder in place of a graph is read from disk in mini-batches; torchrun shares it among processes or GPUs.
     """
     from adaptkry.cli import terminal
     from adaptkry.cli.progress import live
@@ -102,11 +101,11 @@ def fit(
     is_first = process_rank() == 0  # of the processes that torchrun started; only this one prints and writes
     choose_device(device)
     was_complete = is_complete(folder)
-    if is_first:
+    if is_first and not (resume and was_complete):
         log.info(f"{method} on {data.name}: {len(splits)} splits as one batch, at most {recipe.epochs} epochs")
         if isinstance(data, FolderData) and (decided := overridden_settings(data.folder, recipe, settings)):
             log.info(f"determined by the basis folder: {', '.join(decided)}")
-        if was_complete and not resume:
+        if was_complete:
             log.warning(f"the finished run in {folder} will be replaced")
         terminal.warn(splits, recipe.standardise)
     with interruptible(lambda: what_remains(folder)), live(recipe.epochs, quiet=as_json or not is_first) as show:
@@ -119,9 +118,8 @@ def fit(
     results = [result.to_row() for result in run.results]
     if not run.chosen:
         why = next((result.failed for result in run.results if result.failed), "nothing could be tested")
-        typer.echo(
-            f"all {len(results)} trainings failed: {why}. Check the features and the learning rates; see {folder}",
-            err=True,
+        log.error(
+            f"all {len(results)} trainings failed: {why}. Check the features and the learning rates; see {folder}"
         )
         raise typer.Exit(1)
     if resume and was_complete:

@@ -72,8 +72,7 @@ def tune(
     fixed = merge({"epochs": epochs}, more or ())
     choose_device(device)
     log.info(f"{method} on {data.name}: {number} trials on {len(splits)} splits, {together} proposed at a time")
-    if not as_json:
-        terminal.warn(splits, data.recipe(method, **fixed).standardise)
+    terminal.warn(splits, data.recipe(method, **fixed).standardise)
     with (
         interruptible(lambda: what_remains(folder)),
         progress("trials", number, quiet=as_json) as advance,
@@ -96,7 +95,7 @@ def what_remains(folder: Path) -> str:
     from adaptkry.selection.tune import TRIALS
 
     lines = (folder / TRIALS).read_text().splitlines() if (folder / TRIALS).exists() else []
-    kept = max(0, len(lines) - 1)  # below the header
-    return (
-        f"{kept} trials are kept; the same command with --resume continues in {folder}" if kept else "nothing to keep"
-    )
+    kept = len(lines) - 1  # below the header
+    if kept < 1:
+        return "nothing has been saved yet"
+    return f"{kept} trials are kept; the same command with --resume continues in {folder}"
