@@ -106,7 +106,7 @@ def test_labels_of_test_nodes_change_no_trial():
     other = GRAPH.relabelled(torch.where(single.test[0], 1 - GRAPH.y, GRAPH.y))
     ours, theirs = (tune(splits=single, graph=graph) for graph in (GRAPH, other))
     assert without_times(ours.trials) == without_times(theirs.trials)
-    assert ours.run.results[0].test == pytest.approx(1 - theirs.run.results[0].test)
+    assert ours.run.test_scores[0] == pytest.approx(1 - theirs.run.test_scores[0])
 
 
 def test_the_same_seed_gives_the_same_trials_and_another_seed_gives_others(tuned):

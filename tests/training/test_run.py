@@ -173,7 +173,7 @@ def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
     assert len(found.chosen) == 3
     for i in found.chosen:
         others = [one for one in found.results if one.split == found.results[i].split]
-        assert found.results[i].validation == max(one.validation for one in others)
+        assert found.results[i].validation == max(one.validation or 0 for one in others)
     assert "over 3 trainings" in found.summary()
     mean = found.member_probabilities(GRAPH)[found.chosen].mean(0)
     torch.testing.assert_close(found.probabilities(GRAPH), mean)

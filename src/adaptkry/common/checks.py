@@ -193,9 +193,9 @@ def count(value, what: str) -> int:
 
 def positive_count(value, what: str) -> int:
     """A whole number, one or more."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value >= 1:
-        return count(value, what)
-    raise ValueError(f"{what} must be 1 or more; got {value}.")
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) < 1:
+        raise ValueError(f"{what} must be 1 or more; got {value}.")
+    return count(value, what)
 
 
 def taus(value) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from adaptkry.common.lookup import pick
 from adaptkry.models.recipe import HINTS, Recipe
-from adaptkry.models.stages import Stage, stage_from_dict
+from adaptkry.models.stages import stage_from_dict
 
 
 def finite_number(text: str) -> float:
@@ -119,12 +119,14 @@ def _from_toml_value(name: str, value: Any) -> Any:
         if not isinstance(value, dict):
             raise ValueError(f"the setting {name} must be a table such as {{a = 1.0}}; got {value!r}.")
         return tuple(value.items())
+    if name == "stages":
+        if not isinstance(value, list):
+            raise ValueError(f"the setting {name} must be a list of stages; got {value!r}.")
+        return tuple(map(stage_from_dict, value))
     kind, is_list = element_type(hint), get_origin(hint) is tuple
     values = value if is_list else [value]
-    if kind is Stage and isinstance(value, list):
-        return tuple(map(stage_from_dict, value))
-    if kind is Stage or not isinstance(values, list) or not all(_has_type(one, kind) for one in values):
-        expected = "a list of stages" if kind is Stage else PARSERS[kind][1] + " or several in a list" * is_list
+    if not isinstance(values, list) or not all(_has_type(one, kind) for one in values):
+        expected = PARSERS[kind][1] + " or several in a list" * is_list
         raise ValueError(f"the setting {name} must be {expected}; got {value!r}.")
     return tuple(map(kind, values)) if is_list else kind(value)
 

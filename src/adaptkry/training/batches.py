@@ -82,7 +82,8 @@ class FullBatch:
         operator: for models that propagate.
     """
 
-    group, is_fixed = SINGLE_PROCESS, True
+    group: ProcessGroup = SINGLE_PROCESS
+    is_fixed: bool = True
 
     def __init__(
         self,
@@ -235,7 +236,8 @@ class SlabBatches:
             process evaluates all rows.
     """
 
-    operator, is_fixed = None, False
+    operator: Operator | None = None
+    is_fixed: bool = False
 
     def __init__(
         self,

@@ -196,7 +196,7 @@ def build_run(
             shape, best, prepared.batches, source.labels, splits, split_of_member, source.info.metric
         )
         scores = found.tolist()
-    origin = rows.provenance(trainer.device)
+    origin: dict[str, Any] = rows.provenance(trainer.device)
     results = _results(trainer, scores, source, splits, origin)
     mark_chosen(results, restarts, len(splits))
     info = RunInfo(
@@ -212,7 +212,7 @@ def build_run(
 
 
 def _results(
-    trainer: Trainer, scores: Sequence[float | None], source: TrainingData, splits: Splits, origin: dict[str, str]
+    trainer: Trainer, scores: Sequence[float | None], source: TrainingData, splits: Splits, origin: dict[str, Any]
 ) -> list[Result]:
     failed, epoch, best = (trainer.state[name].tolist() for name in ("failed_epoch", "best_epoch", "best_score"))
     results = []

@@ -59,7 +59,7 @@ class Result:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Result":
         """From a row, also one of an older version; further columns are ignored."""
-        data = {**row, "settings": rows.settings_of(row)}
+        data = {**row, "settings": rows.settings_of(dict(row))}
         return cls(**{one.name: data[one.name] for one in fields(cls) if one.name in data})
 
 
@@ -108,6 +108,11 @@ class Run:
     def chosen(self) -> list[int]:
         """Members that count: they did not fail and are, among restarts of one split, best on validation."""
         return [i for i, result in enumerate(self.results) if result.chosen and result.validation is not None]
+
+    @property
+    def test_scores(self) -> np.ndarray:
+        """Test score of each member [b]; NaN where it failed or was not tested."""
+        return np.array([np.nan if result.test is None else result.test for result in self.results])
 
     @property
     def parameters(self) -> int:
