@@ -170,22 +170,22 @@ function explorer(facts) {
     }
     const most = Math.max(...mass);
     const bars = mass.map((m, bin) => ({ from: 1 - (low + bin * width), to: 1 - (low + (bin + 1) * width), high: m / most }));
-    const parts = [make("p", {}, "Spectrum of P at this tau: share of eigenvalues at each frequency 1 - λ"),
-      chart({ x: [0, Math.max(2, 1 - low)], y: [0, 1.05], bars, across: "frequency 1 - λ (0 smooth, 2 rough)", up: "density", label: "spectrum of P at this tau" })];
+    const parts = [make("div", {}, make("p", {}, "Spectrum of P at this tau: share of eigenvalues at each frequency 1 - λ"),
+      chart({ x: [0, Math.max(2, 1 - low)], y: [0, 1.05], bars, across: "frequency 1 - λ (0 smooth, 2 rough)", up: "density", label: "spectrum of P at this tau" }))];
     if (responses) {
       const at = (list, v) => { const g = grid, u = ((v - g[0]) / (g[g.length - 1] - g[0])) * (g.length - 1), k = Math.min(g.length - 2, Math.max(0, Math.floor(u))); return list[k] + (list[k + 1] - list[k]) * (u - k); };
       const from = one.quantiles, places = Array.from({ length: 121 }, (_, k) => from[0] + ((from[from.length - 1] - from[0]) * k) / 120);
       const moved = (v) => { let k = from.findIndex((q) => q >= v); k = Math.max(1, k); const share = (v - from[k - 1]) / (from[k] - from[k - 1] || 1); return quantiles[k - 1] + (quantiles[k] - quantiles[k - 1]) * share; };
       const x = places.map((v) => 1 - v);
       const lines = responses.map((response) => ({ x, y: places.map((v) => at(response, moved(v))), colour: "var(--blue)", opacity: 0.5, width: 1.5, name: "response" }));
-      parts.push(make("p", {}, "What the learned filter does to the frequencies of the graph itself (those of P at tau 1) when P has this tau"),
-        chart({ x: [0, Math.max(...x)], y: range(lines.flatMap((line) => line.y)), lines, across: "frequency at tau = 1", up: "g", label: "learned response at this tau" }));
+      parts.push(make("div", {}, make("p", {}, "What the learned filter does to the frequencies of the graph itself (those of P at tau 1) when P has this tau"),
+        chart({ x: [0, Math.max(...x)], y: range(lines.flatMap((line) => line.y)), lines, across: "frequency at tau = 1", up: "g", label: "learned response at this tau" })));
     }
     place.replaceChildren(...parts);
   };
   slider.addEventListener("input", draw);
   draw();
-  return card("Tau explorer", false, make("label", {}, "tau ", shown, slider), place, make("p", {}, `trained with tau ${taus.join(", ")}`));
+  return card("Tau explorer", true, make("label", {}, "tau ", shown, slider), place, make("p", {}, `trained with tau ${taus.join(", ")}`));
 }
 
 // A matrix of counts is a table whose cells are shaded by their share of the row.
