@@ -4,8 +4,8 @@ import pytest
 from typer.main import get_command
 
 from adaptkry.cli.app import COMMANDS, app
-from adaptkry.cli.options import ITEM_NAMES
 from adaptkry.common import choices
+from adaptkry.paper import ITEM_NAMES
 
 NAMES = [module.__name__.rpartition(".")[2] for module in COMMANDS]
 
@@ -32,7 +32,7 @@ def test_names_in_help_texts_are_those_of_the_library():
     assert tuple(DISK_DTYPES) == choices.STORED_DTYPES
     assert tuple(EXECUTORS) == choices.EXECUTORS
     assert tuple(METRICS) == choices.METRICS
-    assert ITEM_NAMES.split(", ") == sorted(ITEMS)
+    assert tuple(ITEMS) == ITEM_NAMES
 
 
 def test_every_command_has_examples_and_json(command):

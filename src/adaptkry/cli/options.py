@@ -1,7 +1,6 @@
 """Arguments and options that several commands share, and the graph that they name."""
 
 import logging
-import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,13 +9,11 @@ import typer
 
 from adaptkry.common.choices import DIRECTIONS, SCHEMES
 from adaptkry.models.methods import METHODS
-from adaptkry.paper import items
 
 if TYPE_CHECKING:
     from adaptkry.training.data import GraphData, TrainingData
 
 METHOD_NAMES = ", ".join(METHODS)
-ITEM_NAMES = ", ".join(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(items.__path__)))
 
 log = logging.getLogger("adaptkry")
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import ITEM_NAMES, DataRoot, Device, Json, comma_separated, log
+from adaptkry.cli.options import DataRoot, Device, Json, comma_separated, log
+from adaptkry.paper import ITEM_NAMES
 
 EXAMPLES = (
     "adaptkry reproduce angles",
@@ -18,7 +19,7 @@ EXAMPLES = (
 
 
 def reproduce(
-    items: Annotated[list[str], typer.Argument(metavar="ITEM", help=f"all, or some of {ITEM_NAMES}.")],
+    items: Annotated[list[str], typer.Argument(metavar="ITEM", help=f"all, or some of {', '.join(ITEM_NAMES)}.")],
     device: Device = "auto",
     count: Annotated[int, typer.Option("--splits", min=1, help="Number of splits, of the ten published ones.")] = 10,
     quick: Annotated[
@@ -55,7 +56,7 @@ def reproduce(
     from adaptkry.paper import reproduce as paper
     from adaptkry.training.fit import choose_device
 
-    names = list(paper.ITEMS) if "all" in items else [item_name(name) for name in items]
+    names = list(ITEM_NAMES) if "all" in items else [item_name(name) for name in items]
     keep_freed()
     options = paper.RunOptions(device, count, quick, data_root)
     choose_device(device)
@@ -64,12 +65,13 @@ def reproduce(
     outcomes: dict[str, paper.Outcome] = {}
     if not render:
         chosen = None if only is None else cell_names(only, names, options)
-        total = sum(map(len, paper.jobs_of(names, options, chosen).values()))
+        total = sum(map(len, paper.measurements_of(names, options, chosen).values()))
         with (
             interruptible(lambda: f"finished cells are in {rows}; --resume skips them"),
             progress("cells", total, quiet=as_json) as advance,
         ):
-            outcomes = paper.reproduce(names, options, rows, only=chosen, resume=resume, tick=advance)
+            on_progress = lambda _done, _total: advance()  # noqa: E731
+            outcomes = paper.reproduce(names, options, rows, only=chosen, resume=resume, on_progress=on_progress)
     page = documents.write(names, rows, pages, quick)
     for text in documents.skipped(names, rows):
         log.warning(f"skipped: {text}")
@@ -90,18 +92,17 @@ def reproduce(
 def item_name(name: str) -> str:
     """The name; an unknown one is an error that lists the nearest."""
     from adaptkry.common.lookup import pick
-    from adaptkry.paper.reproduce import ITEMS
 
-    pick(ITEMS, name, "item")
+    pick(dict.fromkeys(ITEM_NAMES), name, "item")
     return name
 
 
 def cell_names(text: str, items: list[str], options) -> list[str]:
     """The names of rows and columns in a comma-separated list."""
-    from adaptkry.paper.reproduce import jobs_of
+    from adaptkry.paper.reproduce import measurements_of
 
-    jobs = [job for jobs in jobs_of(items, options).values() for job in jobs]
-    return list(names_in(text, {name for job in jobs for name in (job.row, job.column)}))
+    found = [one for several in measurements_of(items, options).values() for one in several]
+    return list(names_in(text, {name for one in found for name in (one.row, one.column)}))
 
 
 def names_in(text: str, known: Collection[str]) -> Iterator[str]:

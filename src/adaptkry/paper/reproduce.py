@@ -1,19 +1,20 @@
-"""The paper, re-run: one item a table or figure. Rows first; documents are written from rows and never typed.
+"""Measure items of the paper and append their rows; documents are written from the rows, see `documents`.
 
->>> reproduce(["hyper-parameters"], RunOptions(quick=True), Path("/tmp/adaptkry-doctest"))["hyper-parameters"].missing
+>>> import tempfile
+>>> folder = Path(tempfile.mkdtemp())
+>>> reproduce(["hyper-parameters"], RunOptions(quick=True), folder)["hyper-parameters"].missing
 {}
 """
 
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 
-from adaptkry.common import rows as results
+from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
+from adaptkry.common.rows import append, provenance
 from adaptkry.paper import cells
 from adaptkry.paper.items import (
     angles,
@@ -32,95 +33,114 @@ from adaptkry.paper.items import (
     theory,
     tying,
 )
-from adaptkry.paper.measure import Job, MissingDataError, RunOptions, at_hand
-from adaptkry.training import fit as fitting
+from adaptkry.paper.measure import Measurement, MissingDataError, RunOptions, is_available
+from adaptkry.paper.published import PAPER
+from adaptkry.training.fit import choose_device
 
-ITEMS: dict[str, ModuleType] = {
-    one.__name__.rpartition(".")[2].replace("_", "-"): one
-    for one in (
-        table_1, table_2, tau_sets, orthogonality, hyper_parameters, large_graphs, figure_1, tau_sensitivity, angles,
-        running_times, learned_filters, theory, direction, tying, split_schemes,
-    )
-}  # fmt: skip
-PAPER = tomllib.loads((files("adaptkry.paper") / "paper.toml").read_text(encoding="utf-8"))
+ITEMS: dict[str, ModuleType] = {  # each has `measurements(item, options)` and `section(cells, item)`
+    "table-1": table_1,
+    "table-2": table_2,
+    "tau-sets": tau_sets,
+    "orthogonality": orthogonality,
+    "hyper-parameters": hyper_parameters,
+    "large-graphs": large_graphs,
+    "figure-1": figure_1,
+    "tau-sensitivity": tau_sensitivity,
+    "angles": angles,
+    "running-times": running_times,
+    "learned-filters": learned_filters,
+    "theory": theory,
+    "direction": direction,
+    "tying": tying,
+    "split-schemes": split_schemes,
+}
 
 
 @dataclass
 class Outcome:
-    """What became of an item."""
+    """What measuring an item led to."""
 
     rows: int = 0
     missing: dict[str, str] = field(default_factory=dict)  # graph -> why
-    replaced: set[str] = field(default_factory=set)  # graphs in whose place a quick run took a built-in one
+    replaced: set[str] = field(default_factory=set)  # graphs that a quick run replaced by built-in ones
     failed: list[str] = field(default_factory=list)
 
 
 def reproduce(
     names: Sequence[str],
-    how: RunOptions,
+    options: RunOptions,
     out: Path,
     *,
     only: Sequence[str] | None = None,
     resume: bool = False,
-    tick: Callable[[], object] = lambda: None,
+    on_progress: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> dict[str, Outcome]:
     """Measure items and append their rows to `out`/ITEM.jsonl.
 
     Args:
         names: items; see `ITEMS`.
-        how: device, number of splits, quick or not.
-        out: the folder of rows.
+        options: device, number of splits, quick or not.
+        out: the folder of rows; it is locked meanwhile.
         only: measure only cells whose row or column has one of these names.
-        resume: leave out cells that this commit has rows of already.
-        tick: called after every job.
+        resume: skip measurements that have rows of this commit already.
+        on_progress: called after every measurement with the number of those done and of all.
     """
-    jobs = jobs_of(names, how, only)
-    return {name: measure(name, jobs[name], how, out, resume, tick) for name in names}
+    selected = [(name, one) for name, several in measurements_of(names, options, only).items() for one in several]
+    outcomes = {name: Outcome() for name in names}
+    origin = provenance(choose_device(options.device))
+    stamp = {"quick": options.quick, "created": datetime.now(UTC).isoformat(timespec="seconds"), **origin}
+    with Journal(out, command="reproduce", resume=resume, file=None) as journal:
+        done = {part: {} for name in names for part in finished(out, name, origin["commit"], options.quick)}
+        journal.open(origin["commit"], done=done)
+        for number, (name, one) in enumerate(selected, 1):
+            part = part_name(name, one.row, one.column)
+            if journal.missing([part]) and one.graph not in outcomes[name].missing:
+                rows = rows_of(one, options, outcomes[name])
+                if rows:
+                    append(out / f"{name}.jsonl", [{"item": name, **stamp, **row} for row in rows])
+                    journal.add(part)
+            on_progress(number, len(selected))
+    return outcomes
 
 
-def jobs_of(names: Sequence[str], how: RunOptions, only: Sequence[str] | None = None) -> dict[str, list[Job]]:
-    """The jobs of items, in order; a name in `only` that no cell of theirs has is an error with the nearest ones."""
-    made = {name: pick(ITEMS, name, "item").jobs(PAPER[name], how) for name in names}
-    cells = {cell: job for jobs in made.values() for job in jobs for cell in (job.row, job.column) if cell}
+def measurements_of(
+    names: Sequence[str], options: RunOptions, only: Sequence[str] | None = None
+) -> dict[str, list[Measurement]]:
+    """The measurements of items, in order; a name in `only` that no cell has is an error with the nearest names."""
+    found = {name: pick(ITEMS, name, "item").measurements(PAPER[name], options) for name in names}
+    known = {cell: one for several in found.values() for one in several for cell in (one.row, one.column) if cell}
     for name in only or ():
-        pick(cells, name, "row or column")
+        pick(known, name, "row or column")
     return {
-        name: [job for job in jobs if not only or job.row in only or job.column in only] for name, jobs in made.items()
+        name: [one for one in several if not only or one.row in only or one.column in only]
+        for name, several in found.items()
     }
 
 
-def measure(name: str, jobs: Sequence[Job], how: RunOptions, out: Path, resume: bool, tick) -> Outcome:
-    """One item: a job that cannot run is told of, and the others go on."""
-    origin = results.provenance(fitting.choose_device(how.device))
-    stamp = {"item": name, "quick": how.quick, "made": datetime.now(UTC).isoformat(timespec="seconds"), **origin}
-    path, outcome = out / f"{name}.jsonl", Outcome()
-    done = there(path, name, origin["commit"], how.quick) if resume else set()
-    for job in jobs:
-        if (job.row, job.column) not in done and job.graph not in outcome.missing:
-            outcome.rows += run(job, how, path, stamp, outcome)
-        tick()
-    return outcome
+def part_name(item: str, row: str, column: str) -> str:
+    """The name of a measurement in the journal."""
+    return f"{item}: {row}, {column}"
 
 
-def run(job: Job, how: RunOptions, path: Path, stamp: dict, outcome: Outcome) -> int:
-    """Rows of one job, appended as soon as they are there; returns how many."""
+def finished(out: Path, item: str, commit: str, quick: bool) -> list[str]:
+    """The measurements that left rows of this commit; rows of version 0.1 without `job` count for their cell."""
+    rows, _ = cells.read(out / f"{item}.jsonl", item)
+    same = [row for row in rows if row["commit"] == commit and row["quick"] == quick]
+    return [part_name(item, *row.get("job", (row["row"], row["column"]))) for row in same]
+
+
+def rows_of(one: Measurement, options: RunOptions, outcome: Outcome) -> list[dict]:
+    """The rows of one measurement; where data is missing or it fails, none, and the reason is in the outcome."""
     try:
-        rows = job.measure(None if job.graph is None else how.load(job.graph))
+        rows = one.measure(None if one.graph is None else options.load(one.graph))
     except MissingDataError as error:
-        outcome.missing[str(job.graph)] = str(error)
-        return 0
+        outcome.missing[str(one.graph)] = str(error)
+        return []
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
-        outcome.failed.append(f"{job.row}, {job.column}: {str(error).splitlines()[0]}")
-        return 0
-    if how.quick and not at_hand(job.graph, how.data_root):
-        outcome.replaced.add(str(job.graph))
-    own = {"row": job.row, "column": job.column, "job": [job.row, job.column]}  # a row may name another cell
-    results.append(path, [{**own, **stamp, **row} for row in rows])
-    return len(rows)
-
-
-def there(path: Path, name: str, commit: str, quick: bool) -> set[tuple[str, str]]:
-    """Jobs that have left rows of this commit; rows of before there were jobs in them count for their cell."""
-    rows, _ = cells.read(path, name)
-    own = [row for row in rows if row["commit"] == commit and row["quick"] == quick]
-    return {tuple(row.get("job", (row["row"], row["column"]))) for row in own}
+        outcome.failed.append(f"{one.row}, {one.column}: {str(error).splitlines()[0]}")
+        return []
+    if options.quick and not is_available(one.graph, options.data_root):
+        outcome.replaced.add(str(one.graph))
+    outcome.rows += len(rows)
+    place = {"row": one.row, "column": one.column, "job": [one.row, one.column]}  # rows may name other cells
+    return [{**place, **row} for row in rows]

@@ -1,87 +1,90 @@
-"""The usual table of an item: rows by columns, each cell ours with its interval, the printed value, and a verdict."""
+"""The standard parts of an item's section: a table of ours against printed values, its notes, and lines of charts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from adaptkry.paper.cells import Cell, Cells
-from adaptkry.report import elements as experiments
+from adaptkry.paper.cells import Cells, MeasuredCell
+from adaptkry.paper.verdicts import ABOVE, BELOW, HOLDS, is_reached, verdict
+from adaptkry.report import elements
+from adaptkry.report.elements import counted
 
-Published = dict[tuple[str, str], float]
-HEAD = "ours ± 95 % half-width (printed, difference), verdict"
+Printed = dict[tuple[str, str], Any]  # (row, column) -> what the paper prints
+OURS = "ours ± 95 % half-width"
+NO_REASON = "no reason is known to us."
 
 
-def published(table: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Published:
-    """Printed values by row and column, from {row: [a value a column]}."""
+def printed_values(table: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Printed:
+    """Printed values by row and column, from {row: [one value per column]}."""
     return {(row, str(column)): v for row, values in table.items() for column, v in zip(columns, values, strict=False)}
 
 
-def grid(title: str, cells: Cells, rows: Sequence[str], columns: Sequence[str], item: dict, known: Published) -> dict:
-    """The table; a cell that was not measured shows the printed value alone."""
-    lines = [[row, *(shown(cells, known, row, column, item) for column in columns)] for row in rows]
-    return experiments.table(title, ["", *columns], lines, note=HEAD if known else "ours ± 95 % half-width")
+def result_table(
+    title: str, cells: Cells, rows: Sequence[str], columns: Sequence[str], item: dict, printed: Printed
+) -> dict:
+    """The table; a cell that was not measured shows the printed value only."""
+    lines = [[row, *(result_cell(cells.get((row, c)), printed.get((row, c)), item) for c in columns)] for row in rows]
+    note = f"{OURS} (printed, difference), verdict" if printed else OURS
+    return elements.table(title, ["", *columns], lines, note=note)
 
 
-def shown(cells: Cells, known: Published, row: str, column: str, item: dict) -> Any:
-    """One cell."""
-    own, printed, decimals = cells.get((row, column)), known.get((row, column)), item.get("decimals", 2)
-    if own is None:
-        return None if printed is None else experiments.cell(f"not run ({printed})")
-    if "text" in own.rows[0]:
-        return experiments.cell(f"{own.rows[0]['text']} ({printed})", None, verdict(own, printed, item))
-    if not len(own.numbers):
-        return experiments.cell("failed")
+def result_cell(cell: MeasuredCell | None, printed: Any, item: dict) -> dict | None:
+    """Ours with its interval, the printed value, the difference and the verdict."""
+    decimals = item.get("decimals", 2)
+    if cell is None:
+        return None if printed is None else elements.cell(f"not run ({printed})")
+    if not cell.has_result:
+        return elements.cell("failed")
+    if cell.text is not None:
+        return elements.cell(f"{cell.text} ({printed})", None, verdict(cell, printed, item["margin"]))
     if printed is None:
-        return experiments.cell(own.text(decimals), own.mean)
+        return elements.cell(cell.mean_text(decimals), cell.mean)
     places = 0 if isinstance(printed, int) else decimals
-    said = f"{own.text(decimals)} ({printed:,}, {signed(own.mean - printed, places)})"
-    return experiments.cell(said, own.mean, verdict(own, printed, item))
+    text = f"{cell.mean_text(decimals)} ({printed:,}, {signed(cell.mean - printed, places)})"
+    return elements.cell(text, cell.mean, verdict(cell, printed, item["margin"]))
 
 
 def signed(difference: float, places: int) -> str:
-    """A difference with its sign; what rounds to nothing has none."""
+    """A difference with its sign; one that rounds to zero has none."""
     text = f"{difference:+,.{places}f}"
     return text[1:] if float(text.replace(",", "")) == 0 else text
 
 
-def verdict(own: Cell, printed: Any, item: dict) -> str:
-    """Whether a printed value holds; words hold if they are the same."""
-    if "text" in own.rows[0]:
-        return "holds" if own.rows[0]["text"] == printed else "below"
-    return own.verdict(printed, item["margin"])
-
-
-def reaches(own: Cell, printed: Any, item: dict) -> bool:
-    """Whether ours is at most the margin below what is printed, whatever our interval; words have none."""
-    return "text" in own.rows[0] or own.mean >= printed - item["margin"]
-
-
-def reasons(cells: Cells, known: Published, item: dict, phrases: dict[str, str]) -> list[str]:
-    """How many printed values hold, and every reason with the values that it is given for."""
-    held = {key: verdict(cells[key], value, item) for key, value in known.items() if measured(cells, key)}
-    counts = {word: sum(v == word for v in held.values()) for word in ("holds", "above", "below")}
-    given: dict[str, list[str]] = {}
-    for (row, column), word in held.items():
-        reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if word == "below" else None)
-        is_short = word == "holds" and not reaches(cells[row, column], known[row, column], item)
-        if word == "below" or (reason and (word == "above" or is_short)):
-            said = "within our interval only" if is_short else word
-            given.setdefault(spelled(reason, phrases), []).append(f"{row}, {column} ({said})")
+def verdict_notes(cells: Cells, printed: Printed, item: dict) -> list[str]:
+    """How many printed values hold, and every reason with the cells that it explains."""
+    measured = {key: cells[key] for key in printed if key in cells and cells[key].has_result}
+    verdicts = {key: verdict(cell, printed[key], item["margin"]) for key, cell in measured.items()}
+    reasons: dict[str, list[str]] = {}
+    for (row, column), word in verdicts.items():
+        reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if word == BELOW else None)
+        is_short = word == HOLDS and not is_reached(cells[row, column], printed[row, column], item["margin"])
+        if word == BELOW or (reason and (word == ABOVE or is_short)):
+            where = f"{row}, {column} ({'within our interval only' if is_short else word})"
+            reasons.setdefault(reason or NO_REASON, []).append(where)
     return [
-        f"{counts['holds']} of {len(held)} printed values hold, {counts['above']} are above and {counts['below']} "
-        f"below; {len(known) - len(held)} were not run.",
-        *(f"{'; '.join(where)}: {reason}" for reason, where in given.items()),
+        counts_of(list(verdicts.values()), len(printed)),
+        *(f"{'; '.join(where)}: {reason}" for reason, where in reasons.items()),
     ]
 
 
-def measured(cells: Cells, key: tuple[str, str]) -> bool:
-    """Whether a cell has something to show."""
-    return key in cells and ("text" in cells[key].rows[0] or len(cells[key].numbers) > 0)
+def counts_of(verdicts: Sequence[str], printed: int) -> str:
+    """How many printed values hold, are above, are below and were not run."""
+    held, above, below = (verdicts.count(word) for word in (HOLDS, ABOVE, BELOW))
+    values = "printed value" if len(verdicts) == 1 else "printed values"
+    return (
+        f"{held} of {len(verdicts)} {values} {'holds' if held == 1 else 'hold'}, {counted(above, 'is', 'are')} above "
+        f"and {counted(below, 'is', 'are')} below; {counted(printed - len(verdicts), 'was', 'were')} not run."
+    )
 
 
-def spelled(reason: str | None, phrases: dict[str, str]) -> str:
-    """A reason with its set phrases written out."""
-    if reason is None:
-        return "no reason is known to us."
-    for name, phrase in phrases.items():
-        reason = reason.replace(name, phrase)
-    return reason
+def cell_series(
+    name: str, points: Iterable[tuple[float, MeasuredCell | None]], *, intervals: bool = True
+) -> list[dict]:
+    """One line of a chart through measured cells, with their intervals; no line if none was measured."""
+    found = [(x, cell) for x, cell in points if cell is not None]
+    if not found:
+        return []
+    x, means = [x for x, _ in found], [cell.mean for _, cell in found]
+    if not intervals:
+        return [elements.series(name, x, means)]
+    low, high = ([cell.mean + sign * cell.half_width for _, cell in found] for sign in (-1, 1))
+    return [elements.series(name, x, means, low, high)]

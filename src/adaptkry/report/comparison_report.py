@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from adaptkry.report.elements import TableCell, cell, chart, experiment, series, table
+from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, series, table
 
 COLUMNS = (
     "method", "mean ± std", "95 % interval", "to the best", "seconds", "parameters", "peak MiB", "tried",
@@ -48,7 +48,7 @@ def best_method(ranked: Sequence[dict], metric: str) -> str:
         return "No method could run."
     best, *others = ranked
     splits = sum(row["test"] is not None for row in best["rows"])
-    over = "1 split" if splits == 1 else f"{splits} splits"
+    over = counted(splits, "split", "splits")
     sentence = f"{best['method']} has the best mean: {100 * best['mean']:.2f} % test {metric} over {over}."
     if not others or splits < 2:
         return sentence

@@ -205,6 +205,15 @@ def checked_chart(found: Mapping) -> dict:
     return chart(**{"title": "", **parts, "series": [series(**line) for line in parts.get("series", ())]})
 
 
+def counted(number: int, one: str, several: str) -> str:
+    """A number with its noun or verb in the singular or plural.
+
+    >>> counted(1, "is", "are"), counted(3, "line", "lines")
+    ('1 is', '3 lines')
+    """
+    return f"{number} {one if number == 1 else several}"
+
+
 def spread(lines: Sequence[Sequence[float | None]]) -> tuple[list, list, list]:
     """Mean, lowest and highest value over lines of the same length; None where no line has a number."""
     columns = [[v for v in column if v is not None] for column in zip(*lines, strict=True)]

@@ -8,6 +8,7 @@ import torch
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import MEASURES
+from adaptkry.report.elements import counted
 from adaptkry.spectral import spectrum, theory
 from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.propagation import Propagation
@@ -85,11 +86,6 @@ def warnings(graph: Graph) -> list[str]:
     if len(known) and int(torch.bincount(known).min()) < SMALL_CLASS:
         found.append(f"a class has fewer than {SMALL_CLASS} nodes: it may be absent from validation or test")
     return found
-
-
-def counted(number: int, one: str, several: str) -> str:
-    """A number with its noun in the singular or plural."""
-    return f"{number} {one if number == 1 else several}"
 
 
 def duplicate_nodes(graph: Graph) -> int:

@@ -10,10 +10,9 @@ from adaptkry.models.stages import filter_weights
 from adaptkry.spectral.bases import BASES, stack
 from adaptkry.spectral.lanczos import recurrence, replay
 from adaptkry.spectral.operators import Diagonal
+from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.training.run import Run
 
-# These bases are other polynomials for every signal or every channel: no single curve represents them.
-NO_RESPONSE = ("optbasis", "favard", "unifilter", "gaussian", "asgc")
 COLUMNS = 64  # of the features; the polynomials of an orthonormal basis are averaged over them
 
 
@@ -25,12 +24,13 @@ def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | No
     represents the filter, or if it takes a graph and there is none.
     """
     recipe = run.recipes[0]
-    if "filter/weights" not in run.weights or recipe.degree == 0 or recipe.basis in NO_RESPONSE:
+    source = ALL_BASES[recipe.basis].response_from
+    if "filter/weights" not in run.weights or recipe.degree == 0 or source is None:
         return None
     grid = grid.double()
     if recipe.terms == "last":
         return grid[:, None] ** recipe.degree * run.weights["filter/weights"].T.double()
-    if recipe.basis == "orthonormal":
+    if source == "recurrence":
         responses = None if graph is None else orthonormal_responses(graph, recipe, grid)
     else:
         responses = polynomial_responses(recipe, grid)
@@ -47,7 +47,8 @@ def hop_coefficients(run: Run, recipe: Recipe) -> Tensor:
 
 def polynomial_responses(recipe: Recipe, grid: Tensor) -> Tensor:
     """The basis polynomials at `grid`: [m, K + 1]. A basis applied to a spectrum gives its responses."""
-    basis = BASES["chebyshev" if recipe.basis == "bernstein" else recipe.basis]
+    basis = ALL_BASES[recipe.basis]
+    basis = BASES[basis.expands_in[0]] if basis.expands_in else basis  # the filter's weights are those of that basis
     ones = torch.ones(len(grid), 1, dtype=torch.float64)
     return stack(list(basis(Diagonal(grid), ones, recipe.degree, **dict(recipe.basis_options))))[:, :, 0]
 

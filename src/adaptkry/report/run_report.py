@@ -87,7 +87,7 @@ def run_report(run: Run, graph: Graph | None, splits: Splits) -> dict:
 
 def score_text(run: Run) -> str:
     """Mean and standard deviation of the chosen trainings' test scores in per cent."""
-    scores = np.array([run.results[i].test for i in run.chosen]) * 100
+    scores = np.array([run.results[i].test for i in run.chosen if run.results[i].test is not None]) * 100
     if not len(scores):
         return "-"
     return f"{scores.mean():.2f}" + (f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else "")

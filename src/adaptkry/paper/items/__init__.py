@@ -1,1 +1,1 @@
-"""One small file an item: `jobs` says what is measured, `section` what is shown."""
+"""One small file per item: `measurements` declares what is measured, `section` what is shown."""

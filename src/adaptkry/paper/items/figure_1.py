@@ -1,80 +1,80 @@
-"""Figure 1: four filters, the polynomials the paper draws, and polynomial fits of what they stand for."""
+"""Figure 1: the four polynomials that the paper draws, and polynomial fits of the filters that they stand for."""
 
 import numpy as np
 import torch
 
-from adaptkry.paper.cells import Cell, Cells
-from adaptkry.paper.measure import Job, RunOptions
-from adaptkry.report import elements as experiments
+from adaptkry.paper.cells import Cells
+from adaptkry.paper.measure import Measurement, RunOptions
+from adaptkry.report import elements
 from adaptkry.spectral.bases import BASES, stack
 from adaptkry.spectral.operators import Diagonal
 
-GRID = np.linspace(0, 2, 201)  # frequencies 1 - lambda
-TARGETS = {
+FREQUENCIES = np.linspace(0, 2, 201)  # 1 - lambda
+COMMON_FILTERS = {
     "low-pass": lambda x: np.exp(-10 * x**2),
     "band-pass": lambda x: np.exp(-10 * (x - 1) ** 2),
     "comb-pass": lambda x: np.abs(np.sin(np.pi * x)),
     "high-pass": lambda x: 1 - np.exp(-10 * x**2),
 }
-FITTED = ("krylov", "chebyshev", "bernstein", "jacobi")
+FITTED_BASES = ("krylov", "chebyshev", "bernstein", "jacobi")
 
 
-def jobs(item: dict, how: RunOptions) -> list[Job]:
-    """One job a filter; no graph is needed."""
-    return [Job(None, name, "", lambda _, name=name: measured(item, name)) for name in item["paper"]]
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
+    """One measurement per filter; no graph is needed."""
+    return [Measurement(None, name, "", lambda _, name=name: errors(item, name)) for name in item["paper"]]
 
 
-def measured(item: dict, name: str) -> list[dict]:
-    """How exactly each basis gives the printed polynomial, and the common filter of that name."""
-    printed = np.polynomial.polynomial.polyval(GRID, item["paper"][name])
-    rows = []
-    for basis in FITTED:
-        rows.append({"row": name, "column": f"printed, {basis}", "value": worst(basis, 4, printed)})
-        error = worst(basis, item["ours"]["fit_degree"], TARGETS[name](GRID))
-        rows.append({"row": name, "column": f"common, {basis}", "value": error})
-    return rows
+def errors(item: dict, name: str) -> list[dict]:
+    """The largest difference of each basis's fit to the printed polynomial, and to the common filter of that name."""
+    targets = {"printed": (4, polynomial(item, name)), "common": (item["ours"]["fit_degree"], common(name))}
+    return [
+        {"row": name, "column": f"{what}, {basis}", "value": float(np.abs(fit(basis, *target) - target[1]).max())}
+        for basis in FITTED_BASES for what, target in targets.items()
+    ]  # fmt: skip
 
 
-def worst(basis: str, degree: int, wanted: np.ndarray) -> float:
-    """Largest difference of the best fit in the least-squares sense."""
-    return float(np.abs(fit(basis, degree, wanted) - wanted).max())
+def polynomial(item: dict, name: str) -> np.ndarray:
+    """The printed polynomial on the grid of frequencies."""
+    return np.polynomial.polynomial.polyval(FREQUENCIES, item["paper"][name])
 
 
-def fit(basis: str, degree: int, wanted: np.ndarray) -> np.ndarray:
-    """The best fit of a response on the grid by a basis: the basis on a spectrum is its responses."""
-    ones = torch.ones(len(GRID), 1, dtype=torch.float64)
-    columns = stack(list(BASES[basis](Diagonal(torch.from_numpy(1 - GRID)), ones, degree)))[:, :, 0].numpy()
-    return columns @ np.linalg.lstsq(columns, wanted, rcond=None)[0]
+def common(name: str) -> np.ndarray:
+    """The common filter on the grid of frequencies."""
+    return COMMON_FILTERS[name](FREQUENCIES)
 
 
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """Largest differences, and the four curves."""
-    columns = [f"{what}, {basis}" for what in ("printed", "common") for basis in FITTED]
-    rows = [[name, *(shown(cells.get((name, column))) for column in columns)] for name in item["paper"]]
+def fit(basis: str, degree: int, target: np.ndarray) -> np.ndarray:
+    """The least-squares fit of a response by a basis: applied to a spectrum, a basis gives its responses."""
+    ones = torch.ones(len(FREQUENCIES), 1, dtype=torch.float64)
+    columns = stack(list(BASES[basis](Diagonal(torch.from_numpy(1 - FREQUENCIES)), ones, degree)))[:, :, 0].numpy()
+    return columns @ np.linalg.lstsq(columns, target, rcond=None)[0]
+
+
+def section(cells: Cells, item: dict) -> dict:
+    """The largest differences, and the four curves."""
+    columns = [f"{what}, {basis}" for what in ("printed", "common") for basis in FITTED_BASES]
+    found = [[cells.get((name, column)) for column in columns] for name in item["paper"]]
+    shown = [[None if one is None else elements.cell(f"{one.mean:.1e}", one.mean) for one in row] for row in found]
+    rows = [[name, *row] for name, row in zip(item["paper"], shown, strict=True)]
     exact = [own.mean <= item["margin"] for (_, column), own in cells.items() if column.startswith("printed")]
-    degree = item["ours"]["fit_degree"]
+    note = (
+        f"{sum(exact)} of {len(exact)} fits of the printed polynomials are exact to {item['margin']:.0e}: all bases "
+        f"span the same Krylov space. The common filters (Gaussians, |sin|) are not polynomials; their "
+        f"differences are the error of degree {item['ours']['fit_degree']}."
+    )
     return {
-        "tables": [experiments.table("largest difference of the fit", ["", *columns], rows)],
-        "charts": [drawn(item, name) for name in item["paper"]],
-        "notes": [
-            f"{sum(exact)} of {len(exact)} fits of the printed polynomials are exact to {item['margin']:.0e}: one "
-            f"Krylov space, whatever the basis. The common filters (Gaussians, |sin|) are no polynomials; the rest is "
-            f"what degree {degree} leaves."
-        ],
+        "tables": [elements.table("largest difference of the fit", ["", *columns], rows)],
+        "charts": [curves(item, name) for name in item["paper"]],
+        "notes": [note],
     }
 
 
-def shown(cell: Cell | None) -> dict | None:
-    """A difference as it is written, and what it sorts by."""
-    return None if cell is None else experiments.cell(f"{cell.mean:.1e}", cell.mean)
-
-
-def drawn(item: dict, name: str) -> dict:
+def curves(item: dict, name: str) -> dict:
     """The printed polynomial, the common filter and its fit."""
-    common = TARGETS[name](GRID)
+    degree = item["ours"]["fit_degree"]
     lines = [
-        experiments.series("printed polynomial", GRID, np.polynomial.polynomial.polyval(GRID, item["paper"][name])),
-        experiments.series("common filter", GRID, common, dashed=True),
-        experiments.series("its fit of degree 10", GRID, fit("chebyshev", item["ours"]["fit_degree"], common)),
+        elements.series("printed polynomial", FREQUENCIES, polynomial(item, name)),
+        elements.series("common filter", FREQUENCIES, common(name), dashed=True),
+        elements.series(f"its fit of degree {degree}", FREQUENCIES, fit("chebyshev", degree, common(name))),
     ]
-    return experiments.chart(name, lines, x="frequency 1 - λ", y="g(λ)")
+    return elements.chart(name, lines, x="frequency 1 - λ", y="g(λ)")

@@ -1,29 +1,30 @@
-"""The table of hyper-parameters: printed, and trained with."""
+"""The table of hyper-parameters: those printed, and those that we train with."""
 
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
-from adaptkry.paper.measure import Job, RunOptions
-from adaptkry.paper.tables import grid, published, reasons
+from adaptkry.paper.measure import Measurement, RunOptions
+from adaptkry.paper.tables import printed_values, result_table, verdict_notes
+
+NOTE = "A value above the printed one is that of the published script. `adaptkry.recipe` returns all settings."
 
 
-def jobs(item: dict, how: RunOptions) -> list[Job]:
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
     """No graph is needed: recipes are data."""
-    return [Job(None, "degree", name, lambda _, name=name: settings(item, name)) for name in item["graphs"]]
+    return [Measurement(None, "degree", name, lambda _, name=name: settings(item, name)) for name in item["graphs"]]
 
 
 def settings(item: dict, name: str) -> list[dict]:
-    """The settings that the paper's table has, one row each."""
-    made, rows = recipe("adaptkry", name), []
+    """The settings in the paper's table, one row each."""
+    trained, rows = recipe("adaptkry", name), []
     for setting in item["paper"]:
-        value = getattr(made, setting)
-        what = {"text": ", ".join(map(str, value))} if isinstance(value, tuple) else {"value": value}
-        rows.append({"row": setting, "column": name, **what})
+        value = getattr(trained, setting)
+        result = {"text": ", ".join(map(str, value))} if isinstance(value, tuple) else {"value": value}
+        rows.append({"row": setting, "column": name, **result})
     return rows
 
 
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """The table; what else our recipes say is in `methods.PUBLISHED`."""
-    known = published(item["paper"], item["graphs"])
-    table = grid("settings", cells, list(item["paper"]), item["graphs"], item, known)
-    more = "A value above the printed one is that of the published script. All settings: `methods.PUBLISHED`."
-    return {"tables": [table], "notes": [more, *reasons(cells, known, item, phrases)]}
+def section(cells: Cells, item: dict) -> dict:
+    """The table."""
+    printed = printed_values(item["paper"], item["graphs"])
+    table = result_table("settings", cells, list(item["paper"]), item["graphs"], item, printed)
+    return {"tables": [table], "notes": [NOTE, *verdict_notes(cells, printed, item)]}

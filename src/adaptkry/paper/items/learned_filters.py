@@ -1,4 +1,4 @@
-"""Learned filters on the six graphs, and a rule that tells low-pass from the rest."""
+"""Learned filters on the six graphs, and a rule that separates low-pass filters from the rest."""
 
 import numpy as np
 import torch
@@ -6,63 +6,63 @@ import torch
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
-from adaptkry.paper.measure import Job, RunOptions
-from adaptkry.report import elements as experiments
+from adaptkry.paper.measure import Measurement, RunOptions
+from adaptkry.paper.verdicts import HOLDS, text_verdict
+from adaptkry.report import elements
 from adaptkry.report.learned_filter import learned_response
-from adaptkry.training import fit as fitting
+from adaptkry.training.fit import fit
 
-GRID = np.linspace(0, 2, 101)  # frequencies 1 - lambda
-
-
-def jobs(item: dict, how: RunOptions) -> list[Job]:
-    """One training a graph, published settings."""
-    return [Job(name, name, "response", lambda graph: measured(graph, how)) for name in item["graphs"]]
+FREQUENCIES = np.linspace(0, 2, 101)  # 1 - lambda
+SHAPES = {True: "low-pass", False: "comb or high-pass"}
 
 
-def measured(graph: Graph, how: RunOptions) -> list[dict]:
-    """The response of every trained member on the grid."""
-    made = how.shortened(recipe("adaptkry", graph.info.name))
-    run = fitting.fit(graph, made, how.split(graph), device=how.device)
-    found = learned_response(run, graph, torch.from_numpy(1 - GRID))
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
+    """One training per graph with the published settings."""
+    return [Measurement(name, name, "response", lambda graph: responses(graph, options)) for name in item["graphs"]]
+
+
+def responses(graph: Graph, options: RunOptions) -> list[dict]:
+    """The response of every trained member on the grid of frequencies."""
+    trained = options.shortened(recipe("adaptkry", graph.info.name))
+    run = fit(graph, trained, options.split(graph), device=options.device)
+    found = learned_response(run, graph, torch.from_numpy(1 - FREQUENCIES))
     assert found is not None
     return [{**run.results[i].to_row(), "value": 0.0, "response": found[:, i].tolist()} for i in run.chosen]
 
 
-def is_low_pass(response: np.ndarray) -> bool:
-    """Nowhere larger in size than at the lowest frequencies, and at most half of that in the upper half."""
+def shape(response: np.ndarray) -> str:
+    """Low-pass if nowhere larger in size than at the lowest frequencies, and at most half of that in the upper half."""
     size = np.abs(response)
     lowest = size[: len(size) // 20].max()
-    return bool(size.max() <= lowest and size[len(size) // 2 :].mean() <= lowest / 2)
+    return SHAPES[bool(size.max() <= lowest and size[len(size) // 2 :].mean() <= lowest / 2)]
 
 
-def oriented(responses: np.ndarray) -> np.ndarray:
-    """Each response [m] turned so that it is positive on average: the layers after it can undo a sign."""
-    return responses * np.where(responses.mean(1, keepdims=True) < 0, -1.0, 1.0)
+def with_positive_mean(curves: np.ndarray) -> np.ndarray:
+    """Each response [m] with the sign that makes its mean positive: the layers after the filter can undo a sign."""
+    return curves * np.where(curves.mean(1, keepdims=True) < 0, -1.0, 1.0)
 
 
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """What each filter is by the rule, ours and printed, and the curves."""
+def section(cells: Cells, item: dict) -> dict:
+    """The shape of each filter by the rule, ours and printed, and the curves."""
     rows, charts = [], []
-    words = {True: "low-pass", False: "comb or high-pass"}
     for name in item["graphs"]:
-        printed = np.polynomial.polynomial.polyval(1 - GRID, item["paper"][name])
-        wanted, own = name in item["ours"]["low_pass"], cells.get((name, "response"))
-        lines, ours, each_word = [], None, None
-        if own is not None:
-            each = oriented(np.array([row["response"] for row in own.rows]))
-            mean, found = each.mean(0), is_low_pass(each.mean(0))
-            ours = experiments.cell(words[found], None, "holds" if found == wanted else "below")
-            agree = sum(is_low_pass(one) == wanted for one in each)
-            each_word = f"{agree} of {len(each)}"
-            lines = [experiments.series("ours, mean of trainings", GRID, mean, each.min(0), each.max(0))]
+        claimed, cell = SHAPES[name in item["ours"]["low_pass"]], cells.get((name, "response"))
+        printed = np.polynomial.polynomial.polyval(1 - FREQUENCIES, item["paper"][name])
+        lines, ours, agreement = [], None, None
+        if cell is not None:
+            each = with_positive_mean(np.array([row["response"] for row in cell.rows]))
+            mean = each.mean(0)
+            ours = elements.cell(shape(mean), None, text_verdict(shape(mean), claimed))
+            agreement = f"{sum(shape(one) == claimed for one in each)} of {len(each)}"
+            lines = [elements.series("ours, mean of trainings", FREQUENCIES, mean, each.min(0), each.max(0))]
             printed = printed * np.abs(mean).max() / np.abs(printed).max()
-        lines.append(experiments.series("paper, at our scale", GRID, printed, dashed=True))
-        rows.append([name, words[wanted], words[is_low_pass(printed)], ours, each_word])
-        charts.append(experiments.chart(name, lines, x="frequency 1 - λ", y="g(λ)"))
-    right = sum(row[3] is not None and row[3]["verdict"] == "holds" for row in rows)
+        lines.append(elements.series("paper, at our scale", FREQUENCIES, printed, dashed=True))
+        rows.append([name, claimed, shape(printed), ours, agreement])
+        charts.append(elements.chart(name, lines, x="frequency 1 - λ", y="g(λ)"))
+    verdicts = [row[3]["verdict"] for row in rows if row[3] is not None]
     heads = ["graph", "claimed", "paper's curve", "ours, mean", "trainings that agree"]
     return {
-        "tables": [experiments.table("by the rule", heads, rows)],
+        "tables": [elements.table("shape by the rule", heads, rows)],
         "charts": charts,
-        "notes": [f"{right} of {sum(row[3] is not None for row in rows)} learned filters are what the paper says."],
+        "notes": [f"{verdicts.count(HOLDS)} of {len(verdicts)} learned filters have the shape that the paper claims."],
     }

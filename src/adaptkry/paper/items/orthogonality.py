@@ -3,60 +3,66 @@
 from collections import Counter
 
 from adaptkry.models.recipe import recipe
-from adaptkry.paper.cells import Cell, Cells
-from adaptkry.paper.measure import Job, RunOptions, training
-from adaptkry.paper.tables import Published, grid, reasons
-from adaptkry.report import elements as experiments
+from adaptkry.paper.cells import Cells, MeasuredCell
+from adaptkry.paper.measure import Measurement, RunOptions, training
+from adaptkry.paper.tables import Printed, cell_series, result_table, verdict_notes
+from adaptkry.report import elements
 
 METHODS = ("orthkry", "adaptkry")
-FORMS = (  # what is trained; of the forms of OrthKry the one that is best on validation nodes is shown
+VARIANTS = (  # what is trained; of the variants of OrthKry the one that is best on validation nodes is shown
     "orthkry", "orthkry, kept norms", "orthkry, no term dropped", "orthkry, kept norms, no term dropped", "adaptkry",
 )  # fmt: skip
+VARIANTS_NOTE = (
+    "OrthKry: terms of unit length, or as long as X (kept norms); dropout on the entries of terms as for AdaptKry, or "
+    "none (no term dropped). How often each was best on validation: {counts}."
+)
 
 
-def jobs(item: dict, how: RunOptions) -> list[Job]:
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
     """Both methods on every graph for every degree, one tau."""
-    degrees = (item["quick"] if how.quick else item["paper"])["degrees"]
+    degrees = (item["quick"] if options.quick else item["paper"])["degrees"]
     return [
-        one(item, how, graph, form, degree) for graph in item["graphs"] for form in forms(graph) for degree in degrees
-    ]
+        one(item, options, graph, variant, degree)
+        for graph in item["graphs"] for variant in variants(graph) for degree in degrees
+    ]  # fmt: skip
 
 
-def forms(graph: str) -> list[str]:
-    """Those that differ on this graph: where AdaptKry drops no terms either, two of them are the other two."""
-    return [form for form in FORMS if recipe("adaptkry", graph).filter_dropout or "no term dropped" not in form]
+def variants(graph: str) -> list[str]:
+    """The variants that differ on this graph: without dropout for AdaptKry, two of them equal the other two."""
+    has_dropout = bool(recipe("adaptkry", graph).filter_dropout)
+    return [variant for variant in VARIANTS if has_dropout or "no term dropped" not in variant]
 
 
-def one(item: dict, how: RunOptions, graph: str, form: str, degree: int) -> Job:
-    """A training of one form. OrthKry's own settings keep norms and drop no term; the other forms change that."""
-    method, changes = form.partition(", ")[0], {}
-    if method == "orthkry" and "kept norms" not in form:
+def one(item: dict, options: RunOptions, graph: str, variant: str, degree: int) -> Measurement:
+    """Train one variant. OrthKry's default settings keep norms and drop no term; the other variants change that."""
+    method, changes = variant.partition(", ")[0], {}
+    if method == "orthkry" and "kept norms" not in variant:
         changes["basis_options"] = ()
-    if method == "orthkry" and "no term dropped" not in form:
+    if method == "orthkry" and "no term dropped" not in variant:
         changes["filter_dropout"] = recipe("adaptkry", graph).filter_dropout
-    made = recipe(method, graph, degree=degree, taus=(item["ours"]["taus"][graph],), **changes)
-    return training(how, f"{graph} {form}", f"K = {degree}", graph, [made])
+    trained = recipe(method, graph, degree=degree, taus=(item["ours"]["taus"][graph],), **changes)
+    return training(options, f"{graph} {variant}", f"K = {degree}", graph, [trained])
 
 
-def chosen(cells: Cells) -> tuple[Cells, Counter]:
-    """Both methods' cells, OrthKry in the form that is best on validation; how often that is which."""
+def best_variants(cells: Cells) -> tuple[Cells, Counter]:
+    """The cells of both methods, OrthKry in the variant that is best on validation; how often each variant is."""
     shown, best = dict(cells), {}
     for row, column in cells:
-        plain, _, form = row.partition(", ")
+        plain, _, variant = row.partition(", ")
         kept = best.get((plain, column), "")
         if validation(cells[row, column]) > validation(shown.get((plain, column), cells[row, column])):
-            shown[plain, column], kept = cells[row, column], form
+            shown[plain, column], kept = cells[row, column], variant
         if plain.endswith("orthkry"):
             best[plain, column] = kept
     return shown, Counter(best.values())
 
 
-def validation(cell: Cell) -> float:
+def validation(cell: MeasuredCell) -> float:
     """Mean validation score."""
     return sum(row["validation"] or 0.0 for row in cell.rows) / len(cell.rows)
 
 
-def known(item: dict) -> Published:
+def printed_by_degree(item: dict) -> Printed:
     """The printed accuracies of both tables."""
     return {
         (f"{graph} {method}", f"K = {degree}"): value
@@ -66,43 +72,32 @@ def known(item: dict) -> Published:
     }
 
 
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """One table, and a chart a graph."""
-    cells, best = chosen(cells)
+def section(cells: Cells, item: dict) -> dict:
+    """One table, and one chart per graph."""
+    cells, best = best_variants(cells)
+    degrees, printed = item["paper"]["degrees"], printed_by_degree(item)
     rows = [f"{graph} {method}" for graph in item["graphs"] for method in METHODS]
-    columns = [f"K = {degree}" for degree in item["paper"]["degrees"]]
-    table = grid("test accuracy (%)", cells, rows, columns, item, known(item))
-    charts = [drawn(cells, graph, item["paper"]["degrees"]) for graph in item["graphs"]]
+    table = result_table("test accuracy (%)", cells, rows, [f"K = {degree}" for degree in degrees], item, printed)
+    lines = {graph: [line for method in METHODS for line in lines_of(cells, graph, method, degrees)]
+             for graph in item["graphs"]}  # fmt: skip
+    counts = "; ".join(f"{variant or 'unit length'} {count}" for variant, count in sorted(best.items()))
     return {
         "tables": [table],
-        "charts": [one for one in charts if one["series"]],
+        "charts": [elements.chart(graph, both, x="K", y="test accuracy (%)") for graph, both in lines.items() if both],
         "notes": [
-            "OrthKry: terms of unit length, or as long as X (kept norms); entries of terms dropped as for AdaptKry, or "
-            f"none. How often each was best on validation: {times(best)}.",
-            *claims(cells, item), *reasons(cells, known(item), item, phrases),
+            VARIANTS_NOTE.format(counts=counts), *wins_note(cells, item), *verdict_notes(cells, printed, item)
         ],
     }  # fmt: skip
 
 
-def times(best: Counter) -> str:
-    """How often each form was best."""
-    return "; ".join(f"{form or 'unit length'} {count}" for form, count in sorted(best.items()))
+def lines_of(cells: Cells, graph: str, method: str, degrees: list[int]) -> list[dict]:
+    """Accuracy of one method against K."""
+    return cell_series(method, [(k, cells.get((f"{graph} {method}", f"K = {k}"))) for k in degrees])
 
 
-def drawn(cells: Cells, graph: str, degrees: list[int]) -> dict:
-    """Accuracy against K."""
-    lines = []
-    for method in METHODS:
-        own = [(k, cells[key]) for k in degrees if (key := (f"{graph} {method}", f"K = {k}")) in cells]
-        if own:
-            low, high = [c.mean - c.half for _, c in own], [c.mean + c.half for _, c in own]
-            lines.append(experiments.series(method, [k for k, _ in own], [c.mean for _, c in own], low, high))
-    return experiments.chart(graph, lines, x="K", y="test accuracy (%)")
-
-
-def claims(cells: Cells, item: dict) -> list[str]:
-    """Who wins how often, graph by graph: the paper's claim is that neither always does."""
-    said = []
+def wins_note(cells: Cells, item: dict) -> list[str]:
+    """Which method is better how often on each graph: the paper's claim is that neither always is."""
+    wins = []
     for graph in item["graphs"]:
         pairs = [
             (cells[f"{graph} orthkry", f"K = {k}"].mean, cells[f"{graph} adaptkry", f"K = {k}"].mean)
@@ -110,5 +105,5 @@ def claims(cells: Cells, item: dict) -> list[str]:
             if all((f"{graph} {method}", f"K = {k}") in cells for method in METHODS)
         ]
         if pairs:
-            said.append(f"{graph} {sum(a > o for o, a in pairs)} of {len(pairs)}")
-    return [f"AdaptKry is ahead of OrthKry on: {', '.join(said)}."] if said else []
+            wins.append(f"{graph} {sum(a > o for o, a in pairs)} of {len(pairs)}")
+    return [f"AdaptKry is ahead of OrthKry on: {', '.join(wins)}."] if wins else []

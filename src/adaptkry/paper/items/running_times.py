@@ -1,4 +1,4 @@
-"""Running times of AdaptKry and OrthKry against K, basis and training apart."""
+"""Running times of AdaptKry and OrthKry against K, for basis and training separately."""
 
 from dataclasses import replace
 
@@ -9,83 +9,78 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.models.inputs import basis_terms, propagation, scaled_features
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
-from adaptkry.paper.measure import Job, RunOptions
-from adaptkry.report import elements as experiments
-from adaptkry.training import fit as fitting
+from adaptkry.paper.measure import Measurement, RunOptions
+from adaptkry.paper.verdicts import claim_verdict
+from adaptkry.report import elements
+from adaptkry.training.fit import choose_device, fit
 
 METHODS = ("adaptkry", "orthkry")
-WARM = 5  # epochs before the clock runs
+PARTS = {"basis": "ms", "training": "s"}
+TAU = 0.8
+WARM_UP = 5  # epochs before the clock starts
 
 
-def jobs(item: dict, how: RunOptions) -> list[Job]:
-    """One job a graph and degree times both methods in turns."""
-    own = item["quick"] if how.quick else item["ours"] | item["paper"]
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
+    """One measurement per graph and degree times both methods in turns."""
+    settings = item["quick"] if options.quick else item["ours"] | item["paper"]
     return [
-        Job(graph, graph, f"{degree}", lambda g, degree=degree: measured(g, degree, own, how))
-        for graph in item["paper"]["adaptkry"] for degree in own["degrees"]
+        Measurement(graph, graph, f"{degree}", lambda g, degree=degree: times(g, degree, settings, options))
+        for graph in item["paper"]["adaptkry"] for degree in settings["degrees"]
     ]  # fmt: skip
 
 
-def measured(graph: Graph, degree: int, own: dict, how: RunOptions) -> list[dict]:
-    """Milliseconds of the basis and seconds of the training, of both methods."""
-    device = fitting.choose_device(how.device)
-    made = {name: recipe(name, graph.info.name, degree=degree, taus=(0.8,)) for name in METHODS}
-    P, x = propagation(graph, made["adaptkry"], 0.8, "both").to(device), scaled_features(graph, made["adaptkry"])
-    x = x.to(device)
-    bases = {name: lambda one=one: basis_terms(P, x, one) for name, one in made.items()}
-    spent = timing.interleaved(bases, own["rounds"], device)
-    rows = [cell(f"basis {name}", degree, 1e3 * spent[name]) for name in METHODS]
-    split = how.split(graph)
-    for name, one in made.items():
-        short = replace(one, epochs=own["epochs"], stop="never", patience=own["epochs"])
-        fitting.fit(graph, replace(short, epochs=WARM), split, device=how.device)  # kernels are compiled by then
-        # The basis is part of `fit` and is taken off again: what is left is training and testing.
-        whole = timing.seconds(lambda made=short: fitting.fit(graph, made, split, device=how.device), device)
-        rows.append(cell(f"training {name}", degree, max(0.0, whole - spent[name])))
+def times(graph: Graph, degree: int, settings: dict, options: RunOptions) -> list[dict]:
+    """Milliseconds of the basis and seconds of the training, for both methods."""
+    device, splits = choose_device(options.device), options.split(graph)
+    recipes = {name: recipe(name, graph.info.name, degree=degree, taus=(TAU,)) for name in METHODS}
+    P = propagation(graph, recipes["adaptkry"], TAU, "both").to(device)
+    x = scaled_features(graph, recipes["adaptkry"]).to(device)
+    bases = {name: lambda one=one: basis_terms(P, x, one) for name, one in recipes.items()}
+    spent = timing.interleaved(bases, settings["rounds"], device)
+    found = {f"basis {name}": 1e3 * spent[name] for name in METHODS}
+    for name, one in recipes.items():
+        timed = replace(one, epochs=settings["epochs"], stop="never", patience=settings["epochs"])
+        fit(graph, replace(timed, epochs=WARM_UP), splits, device=options.device)  # compiles the kernels
+        # `fit` computes the basis too, which is subtracted: what is left is training and testing.
+        total = timing.seconds(lambda timed=timed: fit(graph, timed, splits, device=options.device), device)
+        found[f"training {name}"] = max(0.0, total - spent[name])
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return [{**row, "row": f"{graph.info.name} {row['row']}"} for row in rows]
+    return [{"row": f"{graph.info.name} {row}", "column": f"{degree}", "value": value} for row, value in found.items()]
 
 
-def cell(row: str, degree: int, value: float) -> dict:
-    """One figure."""
-    return {"row": row, "column": f"{degree}", "value": value}
-
-
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """Times, ratios beside the printed ones, and whether the basis keeps to its limit."""
-    degrees = item["paper"]["degrees"]
-    tables = [times(cells, graph, degrees, item) for graph in item["paper"]["adaptkry"]]
-    found = [row for row in ratios(cells, item) if row[2] is not None]
-    worst = max((row[2] for row in found), default=None)
+def section(cells: Cells, item: dict) -> dict:
+    """Times, ratios beside the printed ones, and whether the basis stays within its limit."""
+    graphs, lines = list(item["paper"]["adaptkry"]), ratios(cells, item)
+    largest = max((line[2] for line in lines if line[2] is not None), default=None)
     notes = []
-    if worst is not None:
-        word = "holds" if worst <= item["most"] else "does not hold"
-        notes = [f"The orthonormal basis takes at most {worst:.2f} times as long as the Krylov basis "
-                 f"(our own limit: {item['most']}): {word}."]  # fmt: skip
-    shown = experiments.table(
-        "OrthKry / AdaptKry", ["graph", "K", "basis, ours", "training, ours", "paper"], ratios(cells, item)
-    )
-    charts = [drawn(cells, graph, degrees) for graph in item["paper"]["adaptkry"]]
-    return {"tables": [*tables, shown], "charts": [one for one in charts if one["series"]], "notes": notes}
+    if largest is not None:
+        notes = [f"The orthonormal basis takes at most {largest:.2f} times as long as the Krylov basis "
+                 f"(our own limit: {item['most']}): {claim_verdict(largest <= item['most'])}."]  # fmt: skip
+    columns = ["graph", "K", "basis, ours", "training, ours", "paper"]
+    return {
+        "tables": [*(times_table(cells, graph, item) for graph in graphs),
+                   elements.table("OrthKry / AdaptKry", columns, lines)],
+        "charts": [chart for graph in graphs if (chart := basis_chart(cells, graph, item))["series"]],
+        "notes": notes,
+    }  # fmt: skip
 
 
-def times(cells: Cells, graph: str, degrees: list[int], item: dict) -> dict:
-    """Four lines a graph."""
-    unit = {"basis": "ms", "training": "s"}
+def rounded(cells: Cells, row: str, degree: int) -> float | None:
+    """A measured time to three digits, or None."""
+    cell = cells.get((row, f"{degree}"))
+    return None if cell is None else float(f"{cell.mean:.3g}")
+
+
+def times_table(cells: Cells, graph: str, item: dict) -> dict:
+    """Our times, and below them the printed ones."""
+    degrees = item["paper"]["degrees"]
     rows = [
-        [f"{part} {name} ({unit[part]})", *(value(cells, f"{graph} {part} {name}", k) for k in degrees)]
-        for part in unit for name in METHODS
+        [f"{part} {name} ({unit})", *(rounded(cells, f"{graph} {part} {name}", k) for k in degrees)]
+        for part, unit in PARTS.items() for name in METHODS
     ]  # fmt: skip
-    for name in METHODS:
-        rows.append([f"paper, {name} (s)", *item["paper"][name][graph]])
-    return experiments.table(graph, ["", *(f"K = {k}" for k in degrees)], rows)
-
-
-def value(cells: Cells, row: str, degree: int) -> float | None:
-    """A measured time, or nothing."""
-    own = cells.get((row, f"{degree}"))
-    return None if own is None else float(f"{own.mean:.3g}")
+    rows += [[f"paper, {name} (s)", *item["paper"][name][graph]] for name in METHODS]
+    return elements.table(graph, ["", *(f"K = {k}" for k in degrees)], rows)
 
 
 def ratios(cells: Cells, item: dict) -> list[list]:
@@ -94,7 +89,7 @@ def ratios(cells: Cells, item: dict) -> list[list]:
     for graph, printed in item["paper"]["adaptkry"].items():
         for i, k in enumerate(item["paper"]["degrees"]):
             ours = []
-            for part in ("basis", "training"):
+            for part in PARTS:
                 both = [cells.get((f"{graph} {part} {name}", f"{k}")) for name in METHODS]
                 ours.append(both[1].mean / both[0].mean if both[0] and both[1] and both[0].mean else None)
             paper = item["paper"]["orthkry"][graph][i] / printed[i]
@@ -102,11 +97,11 @@ def ratios(cells: Cells, item: dict) -> list[list]:
     return lines
 
 
-def drawn(cells: Cells, graph: str, degrees: list[int]) -> dict:
-    """Basis times against K."""
+def basis_chart(cells: Cells, graph: str, item: dict) -> dict:
+    """Times of the basis against K."""
     lines = []
     for name in METHODS:
-        own = [(k, v) for k in degrees if (v := value(cells, f"{graph} basis {name}", k)) is not None]
-        if own:
-            lines.append(experiments.series(name, [k for k, _ in own], [v for _, v in own]))
-    return experiments.chart(f"{graph}, basis", lines, x="K", y="milliseconds", log=True)
+        points = {k: rounded(cells, f"{graph} basis {name}", k) for k in item["paper"]["degrees"]}
+        found = {k: value for k, value in points.items() if value is not None}
+        lines += [elements.series(name, found, found.values())] if found else []
+    return elements.chart(f"{graph}, basis", lines, x="K", y="milliseconds", log=True)

@@ -3,19 +3,19 @@
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import edge
 from adaptkry.paper.cells import Cells
-from adaptkry.paper.measure import Job, RunOptions
-from adaptkry.paper.tables import grid, published, reasons
+from adaptkry.paper.measure import Measurement, RunOptions
+from adaptkry.paper.tables import printed_values, result_table, verdict_notes
 
 ROWS = ("nodes", "edges", "features", "classes", "homophily", "entries", "loops")
 
 
-def jobs(item: dict, how: RunOptions) -> list[Job]:
-    """One job a graph counts everything."""
-    return [Job(name, "nodes", name, counted) for name in item["graphs"]]
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
+    """One measurement per graph counts everything."""
+    return [Measurement(name, "nodes", name, counts) for name in item["graphs"]]
 
 
-def counted(graph: Graph) -> list[dict]:
-    """Every count as a row of its own."""
+def counts(graph: Graph) -> list[dict]:
+    """One row per count."""
     loops = graph.entries - graph.without_self_loops().entries
     found = {
         "nodes": graph.nodes, "edges": (graph.undirected().entries - loops) // 2, "features": graph.x.shape[1],
@@ -24,10 +24,10 @@ def counted(graph: Graph) -> list[dict]:
     return [{"row": name, "value": value} for name, value in found.items()]
 
 
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
+def section(cells: Cells, item: dict) -> dict:
     """The table, and why counts differ."""
-    known = published(item["paper"], item["graphs"])
+    printed = printed_values(item["paper"], item["graphs"])
     return {
-        "tables": [grid("counts", cells, ROWS, item["graphs"], item, known)],
-        "notes": reasons(cells, known, item, phrases),
+        "tables": [result_table("counts", cells, ROWS, item["graphs"], item, printed)],
+        "notes": verdict_notes(cells, printed, item),
     }

@@ -1,81 +1,69 @@
-"""Accuracy against tau, on to 1.9."""
+"""Accuracy against tau, up to 1.9."""
 
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
-from adaptkry.paper.measure import Job, RunOptions, training
-from adaptkry.paper.tables import Published, grid, published, reasons
-from adaptkry.report import elements as experiments
+from adaptkry.paper.measure import Measurement, RunOptions, training
+from adaptkry.paper.tables import cell_series, printed_values, result_table, verdict_notes
+from adaptkry.paper.verdicts import claim_verdict, rank_correlation
+from adaptkry.report import elements
 
 GRAPHS = ("cora", "squirrel")
-END = 1.0  # the paper's last tau
+LAST_TAU = 1.0  # in the paper
+RISING = 0.8  # the least best tau and rank correlation of a curve that rises
 
 
-def jobs(item: dict, how: RunOptions) -> list[Job]:
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
     """Both graphs at every tau."""
-    taus = (item["quick"] if how.quick else item["ours"])["taus"]
+    taus = (item["quick"] if options.quick else item["ours"])["taus"]
     return [
-        training(how, graph, f"{tau:g}", graph, [recipe("adaptkry", graph, taus=(tau,))])
+        training(options, graph, f"{tau:g}", graph, [recipe("adaptkry", graph, taus=(tau,))])
         for graph in GRAPHS for tau in taus
     ]  # fmt: skip
 
 
-def known(item: dict) -> Published:
-    """The figure's values."""
-    columns = [f"{tau:g}" for tau in item["paper"]["taus"]]
-    return published({graph: item["paper"][graph] for graph in GRAPHS}, columns)
-
-
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """The table, the chart and the paper's two claims."""
-    columns = [f"{tau:g}" for tau in item["ours"]["taus"]]
+def section(cells: Cells, item: dict) -> dict:
+    """The table with one line per tau, the chart and the paper's two claims."""
+    taus = [f"{tau:g}" for tau in item["ours"]["taus"]]
+    values = {graph: item["paper"][graph] for graph in GRAPHS}
+    printed = printed_values(values, [f"{tau:g}" for tau in item["paper"]["taus"]])
+    table = result_table("test accuracy (%)", cells, GRAPHS, taus, item, printed)
+    rows = [[tau, *line] for tau, *line in zip(taus, *(row[1:] for row in table["rows"]), strict=True)]
     return {
-        "tables": [turned(grid("test accuracy (%)", cells, GRAPHS, columns, item, known(item)), columns)],
-        "charts": [drawn(cells, item)],
-        "notes": [*claims(cells, item), *reasons(cells, known(item), item, phrases)],
+        "tables": [elements.table(table["title"], ["tau", *GRAPHS], rows, note=table["note"])],
+        "charts": [accuracy_chart(cells, item)],
+        "notes": [*claims(cells, item), *verdict_notes(cells, printed, item)],
     }
 
 
-def turned(table: dict, taus: list[str]) -> dict:
-    """Nineteen columns as nineteen lines."""
-    lines = [[tau, *cells] for tau, *cells in zip(taus, *(row[1:] for row in table["rows"]), strict=True)]
-    return experiments.table(table["title"], ["tau", *GRAPHS], lines, note=table["note"])
+def curve(cells: Cells, graph: str, last: float = 9.0) -> list[tuple[float, float]]:
+    """Measured taus up to `last`, and their accuracies."""
+    return sorted((float(tau), c.mean) for (name, tau), c in cells.items() if name == graph and float(tau) <= last)
 
 
-def along(cells: Cells, graph: str, upto: float = 9.0) -> tuple[list[float], list]:
-    """Taus that were measured, and their cells."""
-    own = sorted((float(tau), cell) for (name, tau), cell in cells.items() if name == graph and float(tau) <= upto)
-    return [tau for tau, _ in own], [cell for _, cell in own]
-
-
-def drawn(cells: Cells, item: dict) -> dict:
+def accuracy_chart(cells: Cells, item: dict) -> dict:
     """Ours with intervals, the printed values dashed."""
     lines = []
     for graph in GRAPHS:
-        taus, own = along(cells, graph)
-        if own:
-            low, high = [c.mean - c.half for c in own], [c.mean + c.half for c in own]
-            lines.append(experiments.series(graph, taus, [c.mean for c in own], low, high))
-        lines.append(experiments.series(f"{graph}, paper", item["paper"]["taus"], item["paper"][graph], dashed=True))
-    return experiments.chart("accuracy against tau", lines, x="tau", y="test accuracy (%)")
+        taus = [tau for tau, _ in curve(cells, graph)]
+        lines += cell_series(graph, [(tau, cells[graph, f"{tau:g}"]) for tau in taus])
+        lines.append(elements.series(f"{graph}, paper", item["paper"]["taus"], item["paper"][graph], dashed=True))
+    return elements.chart("accuracy against tau", lines, x="tau", y="test accuracy (%)")
 
 
 def claims(cells: Cells, item: dict) -> list[str]:
     """The paper's two claims, with the rule by which each is judged."""
-    from scipy import stats  # half a second to import
-
-    said = []
-    taus, own = along(cells, "cora", END)
-    if own:
-        spread = max(c.mean for c in own) - min(c.mean for c in own)
-        word = "holds" if spread <= item["ours"]["flat"] else "does not hold"
-        said.append(f"Claim: Cora is flat for tau up to 1. Best minus worst tau: {spread:.2f} points "
-                    f"(at most {item['ours']['flat']} counts as flat): {word}.")  # fmt: skip
-    taus, own = along(cells, "squirrel", END)
-    if len(own) > 1:
-        means = [c.mean for c in own]
-        best, is_flat = taus[means.index(max(means))], len(set(means)) == 1  # a flat line has no order
-        order = 0.0 if is_flat else float(stats.spearmanr(taus, means)[0])  # type: ignore[arg-type]
-        word = "holds" if best >= 0.8 and order >= 0.8 else "does not hold"
-        said.append(f"Claim: Squirrel rises with tau and is best at 0.8 to 1. Best tau up to 1: {best:g}; rank "
-                    f"correlation of tau and accuracy {order:.2f} (0.8 or more counts as rising): {word}.")  # fmt: skip
-    return said
+    notes, flat = [], item["ours"]["flat"]
+    if found := curve(cells, "cora", LAST_TAU):
+        means = [mean for _, mean in found]
+        spread = max(means) - min(means)
+        notes.append(f"Claim: Cora is flat for tau up to 1. Best minus worst tau: {spread:.2f} points "
+                     f"(at most {flat} counts as flat): {claim_verdict(spread <= flat)}.")  # fmt: skip
+    found = curve(cells, "squirrel", LAST_TAU)
+    if len(found) > 1:
+        taus, means = [tau for tau, _ in found], [mean for _, mean in found]
+        best, order = taus[means.index(max(means))], rank_correlation("spearmanr", taus, means)
+        is_rising = best >= RISING and order >= RISING
+        notes.append(f"Claim: Squirrel rises with tau and is best at 0.8 to 1. Best tau up to 1: {best:g}; rank "
+                     f"correlation of tau and accuracy {order:.2f} (0.8 or more counts as rising): "
+                     f"{claim_verdict(is_rising)}.")  # fmt: skip
+    return notes

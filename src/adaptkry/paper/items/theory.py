@@ -2,36 +2,38 @@
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.paper.cells import Cells
-from adaptkry.paper.measure import Job, RunOptions
-from adaptkry.report import elements as experiments
-from adaptkry.spectral import theory as claims
+from adaptkry.paper.measure import Measurement, RunOptions
+from adaptkry.paper.verdicts import HOLDS, claim_verdict
+from adaptkry.report import elements
+from adaptkry.spectral.theory import check_all
 
-HOLDS = ("does not hold", "holds")
+NOT_APPLICABLE = "does not apply"
 
 
-def jobs(item: dict, how: RunOptions) -> list[Job]:
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
     """All checks on every graph."""
-    return [Job(name, "", name, measured) for name in item["ours"]["graphs"]]
+    return [Measurement(name, "", name, checks) for name in item["ours"]["graphs"]]
 
 
-def measured(graph: Graph) -> list[dict]:
-    """One row a check."""
+def checks(graph: Graph) -> list[dict]:
+    """One row per check."""
     return [
         {"row": f"{i + 1}. {one.name}", "value": int(one.holds), "claim": one.claim, "measured": one.measured,
          "note": one.note}
-        for i, one in enumerate(claims.check_all(graph.undirected()))
+        for i, one in enumerate(check_all(graph.undirected()))
     ]  # fmt: skip
 
 
-def section(cells: Cells, item: dict, phrases: dict[str, str]) -> dict:
-    """Claim, measured, holds, erratum."""
-    rows = []
-    for (name, graph), own in sorted(cells.items(), key=lambda pair: (pair[0][1], pair[1].rows[0]["row"])):
-        row = own.rows[0]
-        word = "does not apply" if row["note"].startswith("does not apply") else HOLDS[row["value"]]
-        rows.append([graph, name, row["claim"], row["measured"], word, row["note"]])
-    words = [row[4] for row in rows]
-    held, apply = words.count("holds"), len(words) - words.count("does not apply")
+def section(cells: Cells, item: dict) -> dict:
+    """Claim, measurement, verdict and erratum."""
+    lines = []
+    for (name, graph), cell in sorted(cells.items(), key=lambda pair: (pair[0][1], pair[1].rows[0]["row"])):
+        row = cell.rows[0]
+        applies = not row["note"].startswith(NOT_APPLICABLE)
+        word = claim_verdict(bool(row["value"])) if applies else NOT_APPLICABLE
+        lines.append([graph, name, row["claim"], row["measured"], word, row["note"]])
+    verdicts = [line[4] for line in lines]
+    held, applicable = verdicts.count(HOLDS), len(verdicts) - verdicts.count(NOT_APPLICABLE)
     heads = ["graph", "where", "claim, as checked", "measured", "verdict", "erratum or remark"]
-    note = f"{held} of the {apply} checks that apply hold. `docs/theory.md` explains each with an example that runs."
-    return {"tables": [experiments.table("claims", heads, rows)], "notes": [note]}
+    note = f"{held} of the {applicable} checks that apply hold. `docs/theory.md` explains each with a runnable example."
+    return {"tables": [elements.table("claims", heads, lines)], "notes": [note]}

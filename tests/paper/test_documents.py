@@ -1,0 +1,62 @@
+"""Documents from rows."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from adaptkry.common import rows
+from adaptkry.paper import cells, documents, reproduce
+from adaptkry.paper.published import PAPER
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.usefixtures("_no_data")
+def test_a_document_is_rebuilt_byte_for_byte_after_the_results_are_deleted(quick, tmp_path):
+    """Without dates and seconds: the numbers of a training as well as of a formula."""
+    texts = []
+    for _ in range(2):
+        shutil.rmtree(tmp_path / "rows", ignore_errors=True)
+        reproduce.reproduce(["tying"], quick, tmp_path / "rows", only=["cora"])
+        reproduce.reproduce(["figure-1"], quick, tmp_path / "rows")
+        documents.write(["tying", "figure-1"], tmp_path / "rows", tmp_path / "docs", quick=True)
+        complete = (tmp_path / "docs" / "reproduction.md").read_text()
+        texts.append(complete.split("## Provenance of the rows")[0])
+        texts.append((tmp_path / "docs" / "reproduction" / "figure-1.svg").read_text())
+    assert texts[:2] == texts[2:]
+    assert "untied" in texts[0]
+
+
+def test_what_was_not_run_is_stated(tmp_path):
+    assert "Not run yet: `adaptkry reproduce angles`" in documents.markdown(
+        documents.section("angles", tmp_path, False)
+    )
+
+
+def test_latex_escapes_what_latex_reads():
+    assert documents.escaped("50 % & ± a_b #1 {x}") == r"50 \% \& $\pm$ a\_b \#1 \{x\}"
+
+
+def test_names_in_rows_cannot_break_the_table(row, tmp_path):
+    hostile = "</script>|x"
+    rows.append(tmp_path / "theory.jsonl", [row("theory", value=1, claim=hostile, measured="", note="")])
+    text = documents.markdown(documents.section("theory", tmp_path, quick=False))
+    assert r"</script>\|x" in text
+
+
+@pytest.mark.parametrize("name", reproduce.ITEMS)
+def test_a_section_is_written_whatever_cell_has_no_rows(name):
+    found = cells.newest(cells.read(RESULTS / f"{name}.jsonl", name)[0], quick=False)
+    assert found
+    step = max(1, len(found) // 6)
+    for key in list(found)[::step]:
+        rest = {other: cell for other, cell in found.items() if other != key}
+        assert reproduce.ITEMS[name].section(rest, PAPER[name])["tables"]
+
+
+def test_the_documents_in_the_repository_are_those_of_the_rows():
+    """Nobody edits them by hand: the text of every section is what its rows give."""
+    text = (RESULTS.parent / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    for name in reproduce.ITEMS:
+        assert documents.markdown(documents.section(name, RESULTS, quick=False)) in text
