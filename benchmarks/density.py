@@ -22,9 +22,9 @@ def main() -> None:
     asked = parser.parse_args()
     P = Propagation(power_law(SHAPES["arxiv"]))
     found = []
-    with progress("density of states", asked.moments // 2 + 1) as tick:
-        job = lambda: found.append(density_of_states(P, moments=asked.moments, probes=asked.probes, tick=tick))  # noqa: E731
-        spent = timing.seconds(job)
+    with progress("density of states", asked.moments // 2 + 1) as advance:
+        settings = {"moments": asked.moments, "probes": asked.probes, "on_progress": lambda *_: advance()}
+        spent = timing.seconds(lambda: found.append(density_of_states(P, **settings)))
     row = {
         "benchmark": "density_of_states",
         "graph": "arxiv",

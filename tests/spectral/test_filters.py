@@ -10,28 +10,41 @@ from adaptkry.spectral.bases import BASES, chebyshev_nodes, krylov, stack
 from adaptkry.spectral.filters import FIGURE_1, INITIAL_WEIGHTS, PARAMETRISATIONS, Filter, fit_response, monomials
 from adaptkry.spectral.lanczos import orthonormal, recurrence, replay
 from adaptkry.spectral.propagation import Laplacian, Propagation
-from contracts import assert_close, assert_same_bits, random_signal
+from adaptkry.spectral.signal_bases import ALL_BASES
+from contracts import (
+    OPERATOR_CONTRACT,
+    assert_close,
+    assert_same_bits,
+    product_equals_the_dense_matrix,
+    random_signal,
+    same_input_gives_the_same_bits,
+    shape_is_that_of_the_dense_matrix,
+)
 from strategies import random_graph
 
 GRAPH = random_graph(1, n=24, connected=True)
 X = GRAPH.x
 P = Propagation(GRAPH, 1.0)  # its spectrum lies in [-1, 1]
+SEVERAL = Propagation(GRAPH, [0.3, 0.9, 1.6])
 EIGENVALUES, U = torch.linalg.eigh(P.to_dense())
 GRID = torch.linspace(-1, 1, 57, dtype=torch.float64)
-# The orthonormal basis has no polynomials until it hears a signal; its recurrence then replays them anywhere.
-HEARD = recurrence(P, X[:, :1], 10)
-SPACES = {name: (basis, {}) for name, basis in BASES.items() if name != "orthonormal"}
-SPACES |= {"jacobi(-0.5, 1.5)": (BASES["jacobi"], {"a": -0.5, "b": 1.5}), "replay": (replay, {"recurrence": HEARD})}
+# The polynomials of the orthonormal basis depend on the signal; its recurrence evaluates them anywhere.
+RECURRENCE = recurrence(P, X[:, :1], 10)
+SPACES = {name: (basis, {}) for name, basis in BASES.items() if basis.response_from == "polynomial"}
+SPACES |= {
+    "jacobi(-0.5, 1.5)": (BASES["jacobi"], {"a": -0.5, "b": 1.5}),
+    "replay": (replay, {"recurrence": RECURRENCE}),
+}
 
 every_space = pytest.mark.parametrize(("basis", "options"), SPACES.values(), ids=SPACES)
-every_kind = pytest.mark.parametrize("kind", PARAMETRISATIONS)
+every_parametrisation = pytest.mark.parametrize("parametrisation", PARAMETRISATIONS)
 numbers = st.floats(-5, 5, allow_subnormal=False)
 
 
-def with_theta(made: Filter, theta: torch.Tensor) -> Filter:
+def with_theta(g: Filter, theta: torch.Tensor) -> Filter:
     """The same filter with other weights."""
-    made.theta = torch.nn.Parameter(theta)
-    return made
+    g.theta = torch.nn.Parameter(theta)
+    return g
 
 
 def weights(degree: int) -> st.SearchStrategy[torch.Tensor]:
@@ -39,59 +52,142 @@ def weights(degree: int) -> st.SearchStrategy[torch.Tensor]:
 
 
 @every_space
-@every_kind
+@every_parametrisation
 @pytest.mark.parametrize("start", INITIAL_WEIGHTS)
 @pytest.mark.parametrize("degree", [0, 1, 6])
-def test_filtering_is_multiplying_with_the_response_on_the_spectrum(basis, options, kind, start, degree):
-    made = Filter(degree, basis, kind=kind, start=start, alpha=0 if start == "spike" else 0.3, **options).double()
-    filtered = made(stack(basis(P, X[:, :1], degree, **options)))
-    wanted = U @ (made.response(EIGENVALUES)[:, None] * (U.T @ X[:, :1]))
+def test_filtering_multiplies_by_the_response_on_the_spectrum(basis, options, parametrisation, start, degree):
+    alpha = 0 if start == "spike" else 0.3
+    g = Filter(degree, basis, parametrisation=parametrisation, initial_weights=start, alpha=alpha, **options).double()
+    filtered = g(stack(basis(P, X[:, :1], degree, **options)))
+    wanted = U @ (g.response(EIGENVALUES)[:, None] * (U.T @ X[:, :1]))
     assert_close(filtered, wanted, rtol=1e-10, atol=1e-10)
 
 
+EXACT = {name: (basis, options, 6) for name, (basis, options) in SPACES.items()} | {
+    "orthonormal": (orthonormal, {}, 6),
+    "orthonormal, scaled": (orthonormal, {"reorthogonalise": True, "keep_norm": True}, 6),
+    # No single response, but still functions of the operator, found from the spectral coefficients of the signal.
+    "optbasis": (ALL_BASES["optbasis"], {}, 6),
+    "unifilter": (ALL_BASES["unifilter"], {"homophily": 0.2}, 6),
+    "gaussian": (ALL_BASES["gaussian"], {"high": 3.0, "low": 2.0}, 1),
+    "asgc": (ALL_BASES["asgc"], {"orders": (1, 2)}, 9),
+}
+OPERATORS = {"P": P, "3 taus": SEVERAL, "L": Laplacian(GRAPH, 0.6), "dense": P.to_dense()}
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+@pytest.mark.parametrize("channels", [None, 3])
+@pytest.mark.parametrize(("basis", "options", "degree"), EXACT.values(), ids=EXACT)
+def test_apply_equals_exact(basis, options, degree, channels, operator):
+    if operator is SEVERAL and basis.name == "asgc":
+        return  # defined for one tau
+    theta = random_signal(degree + 1) if channels is None else random_signal(channels, degree + 1)
+    g = with_theta(Filter(degree, basis, channels=channels, **options), theta)
+    x = X[:, :1].expand(-1, 3).contiguous() if basis is replay else X  # its recurrence is that of the first column
+    assert_close(g.apply(operator, x), g.exact(operator, x), rtol=0, atol=1e-9)
+    if basis.name != "asgc":  # its normal equations lose all digits of float32
+        assert_close(g.apply(operator, x.float()).double(), g.exact(operator, x), rtol=0, atol=2e-3)
+
+
+def test_every_basis_with_a_response_is_compared_with_it():
+    assert {name for name, basis in ALL_BASES.items() if basis.response_from} <= set(EXACT)
+
+
+def test_apply_takes_one_signal_as_a_vector():
+    g = fit_response("comb", 6)
+    assert_close(g.apply(P, X[:, 0]), g.apply(P, X)[:, 0])
+    assert_close(g.exact(P, X[:, 0]), g.exact(P, X)[:, 0])
+
+
+def test_apply_is_differentiable_in_signal_and_weights():
+    g = Filter(3, "jacobi", channels=2).double()
+    x = random_signal(24, 2).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, _: g.apply(P, x), (x, g.theta), fast_mode=True)
+
+
+def test_apply_with_one_argument_is_that_of_modules():
+    seen = []
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), Filter(3))
+    model.apply(lambda part: seen.append(type(part).__name__))
+    assert seen == ["Linear", "Filter", "Sequential"]
+
+
+def test_exact_refuses_large_and_directed_graphs():
+    g = Filter(3)
+    for operator in (P, SEVERAL):
+        with pytest.raises(ValueError, match="at most 10 nodes; got 24 nodes"):
+            g.exact(operator, X, limit=10)
+    with pytest.raises(ValueError, match="needs a symmetric operator"):
+        g.exact(Propagation(random_graph(1, directed=True), 0.5, "out"), X[:20])
+
+
+@OPERATOR_CONTRACT
+def test_a_filter_of_an_operator_keeps_the_operator_contract_to_rounding(clause):
+    g = fit_response("comb", 5, "chebyshev").requires_grad_(False)
+    for operator in (P, SEVERAL, Propagation(random_graph(3, directed=True), 0.8, "out")):
+        G = g.on(operator)
+        assert (G.T is G) == G.is_symmetric == operator.is_symmetric
+        assert_close(G.T.to_dense(), G.to_dense().mT, rtol=0, atol=1e-13)
+        if clause in (
+            product_equals_the_dense_matrix,
+            shape_is_that_of_the_dense_matrix,
+            same_input_gives_the_same_bits,
+        ):
+            clause(G)  # the others compare bits, and the sum over terms is a dense product
+
+
+def test_a_filter_of_an_operator_applies_it():
+    g = fit_response("comb", 5)
+    assert_same_bits(g.on(P) @ X, g.apply(P, X))
+    assert_close(g.on(P).to_dense() @ X, g.exact(P, X).detach())
+    with pytest.raises(ValueError, match="one filter for all columns; got one for each of 3 channels"):
+        Filter(5, channels=3).on(P)
+
+
 def test_orthonormal_filter_is_the_replayed_polynomial_on_the_spectrum():
-    replayed = with_theta(Filter(6, replay, recurrence=HEARD), random_signal(7))
+    replayed = with_theta(Filter(6, replay, recurrence=RECURRENCE), random_signal(7))
     filtered = with_theta(Filter(6, "orthonormal"), random_signal(7))(stack(orthonormal(P, X[:, :1], 6)))
     assert_close(filtered, U @ (replayed.response(EIGENVALUES)[:, None] * (U.T @ X[:, :1])), rtol=0, atol=1e-9)
 
 
-def test_orthonormal_filter_has_no_monomials_without_its_signal():
-    with pytest.raises(ValueError, match="needs a symmetric operator"):
-        Filter(6, "orthonormal").to_krylov()
+def test_orthonormal_filter_has_no_response_without_its_signal():
+    for convert in (Filter.to_krylov, lambda g: g.response(GRID), lambda g: g.on(P)):
+        with pytest.raises(ValueError, match=r"needs a basis of fixed polynomials; got orthonormal\. For .* replay"):
+            convert(Filter(6, "orthonormal"))
 
 
 @every_space
-@every_kind
-def test_one_filter_a_channel_is_each_filter_on_its_own_column(basis, options, kind):
+@every_parametrisation
+def test_one_filter_per_channel_is_each_filter_on_one_column(basis, options, parametrisation):
     theta = random_signal(3, 5)
-    made = with_theta(Filter(4, basis, kind=kind, channels=3, **options), theta)
-    alone = [with_theta(Filter(4, basis, kind=kind, **options), row) for row in theta]
+    g = with_theta(Filter(4, basis, parametrisation=parametrisation, channels=3, **options), theta)
+    singly = [with_theta(Filter(4, basis, parametrisation=parametrisation, **options), row) for row in theta]
     terms = stack([term.expand(24, 3) for term in basis(P, X[:, :1], 4, **options)])
-    columns = [one(terms[:, :, [i]]) for i, one in enumerate(alone)]
-    assert_close(made(terms), torch.cat(columns, 1), rtol=1e-12, atol=1e-12)
-    assert_close(made.response(GRID), torch.stack([one.response(GRID) for one in alone], 1), rtol=1e-12, atol=1e-12)
-    assert_close(made.to_krylov().response(GRID), made.response(GRID), rtol=1e-8, atol=1e-8)
-    assert_close(made.from_krylov(theta).to_krylov().theta, theta, rtol=1e-8, atol=1e-8)
+    columns = [one(terms[:, :, [i]]) for i, one in enumerate(singly)]
+    assert_close(g(terms), torch.cat(columns, 1), rtol=1e-12, atol=1e-12)
+    assert_close(g.response(GRID), torch.stack([one.response(GRID) for one in singly], 1), rtol=1e-12, atol=1e-12)
+    assert_close(g.to_krylov().response(GRID), g.response(GRID), rtol=1e-8, atol=1e-8)
+    assert_close(g.from_krylov(theta).to_krylov().theta, theta, rtol=1e-8, atol=1e-8)
 
 
 @every_space
-@given(data=st.data(), degree=st.integers(0, 10), kind=st.sampled_from(list(PARAMETRISATIONS)))
-def test_every_filter_is_a_krylov_filter_and_back(basis, options, data, degree, kind):
-    """Proposition 1 of the paper, with the weights for a witness."""
+@given(data=st.data(), degree=st.integers(0, 10), parametrisation=st.sampled_from(list(PARAMETRISATIONS)))
+def test_every_filter_is_a_krylov_filter_and_back(basis, options, data, degree, parametrisation):
+    """Proposition 1 of the paper, with explicit weights."""
     theta = data.draw(weights(degree))
-    made = with_theta(Filter(degree, basis, kind=kind, **options), theta)
-    through = made.to_krylov()
+    g = with_theta(Filter(degree, basis, parametrisation=parametrisation, **options), theta)
+    through = g.to_krylov()
     assert through.basis is krylov
-    assert_close(through.response(GRID), made.response(GRID), rtol=1e-8, atol=1e-8)
-    back = made.from_krylov(through.theta)
-    assert (back.basis, back.kind, back.options) == (basis, "free", options)
-    assert_close(back.coefficients, made.coefficients.detach(), rtol=1e-8, atol=1e-8, check_dtype=False)
-    again = made.from_krylov(theta).to_krylov()
+    assert_close(through.response(GRID), g.response(GRID), rtol=1e-8, atol=1e-8)
+    back = g.from_krylov(through.theta)
+    assert (back.basis, back.parametrisation, back.options) == (basis, "free", options)
+    assert_close(back.coefficients, g.coefficients.detach(), rtol=1e-8, atol=1e-8, check_dtype=False)
+    again = g.from_krylov(theta).to_krylov()
     assert_close(again.theta, theta, rtol=1e-8, atol=1e-8)
 
 
 @every_space
-def test_monomials_are_read_off_the_basis_itself(basis, options):
+def test_monomials_evaluate_to_the_basis(basis, options):
     phi = monomials(basis, 7, **options)
     assert not phi.triu(1).any() or basis is BASES["bernstein"]  # p_k has degree k; Bernstein's all have degree K
     values = stack(list(basis(torch.diag(GRID), torch.ones(57, 1, dtype=torch.float64), 7, **options)))[:, :, 0]
@@ -99,70 +195,72 @@ def test_monomials_are_read_off_the_basis_itself(basis, options):
 
 
 @given(theta=st.integers(0, 12).flatmap(weights))
-def test_kinds_are_what_they_say(theta):
-    made = {kind: with_theta(Filter(len(theta) - 1, kind=kind), theta).coefficients for kind in PARAMETRISATIONS}
-    assert_same_bits(made["free"].detach(), theta)
-    assert_same_bits(made["positive"].detach(), theta.clamp(min=0))
-    assert_same_bits(made["even"][::2].detach(), theta[::2])
-    assert not made["even"][1::2].any()
+def test_parametrisations_do_what_their_names_say(theta):
+    found = {
+        name: with_theta(Filter(len(theta) - 1, parametrisation=name), theta).coefficients for name in PARAMETRISATIONS
+    }
+    assert_same_bits(found["free"].detach(), theta)
+    assert_same_bits(found["positive"].detach(), theta.clamp(min=0))
+    assert_same_bits(found["even"][::2].detach(), theta[::2])
+    assert not found["even"][1::2].any()
 
 
 @given(theta=st.integers(0, 12).flatmap(weights))
 def test_interpolated_filter_has_the_values_relu_theta_at_the_chebyshev_nodes(theta):
-    made = with_theta(Filter(len(theta) - 1, "chebyshev", kind="interpolated"), theta)
+    g = with_theta(Filter(len(theta) - 1, "chebyshev", parametrisation="interpolated"), theta)
     nodes = torch.from_numpy(chebyshev_nodes(len(theta) - 1)[0].copy())
-    assert_close(made.response(nodes), theta.clamp(min=0), rtol=0, atol=1e-10)
+    assert_close(g.response(nodes), theta.clamp(min=0), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["krylov", "chebyshev", "legendre"])
 @given(theta=weights(7))
-def test_even_filter_treats_smooth_and_rough_alike(name, theta):
-    made = with_theta(Filter(7, name, kind="even"), theta)
-    assert_close(made.response(GRID), made.response(-GRID), rtol=1e-10, atol=1e-10)
+def test_even_filter_has_a_symmetric_response(name, theta):
+    g = with_theta(Filter(7, name, parametrisation="even"), theta)
+    assert_close(g.response(GRID), g.response(-GRID), rtol=1e-10, atol=1e-10)
 
 
 @given(theta=weights(8))
 def test_positive_bernstein_filter_is_nowhere_negative(theta):
-    assert (with_theta(Filter(8, "bernstein", kind="positive"), theta).response(GRID) > -1e-12).all()
+    assert (with_theta(Filter(8, "bernstein", parametrisation="positive"), theta).response(GRID) > -1e-12).all()
 
 
 @pytest.mark.parametrize("degree", [0, 1, 5, 10])
 @pytest.mark.parametrize(
     "choice",
     [
-        {"basis": "bernstein", "kind": "positive", "start": "ones"},
-        {"basis": "chebyshev", "kind": "interpolated", "start": "ones"},
-        {"basis": "krylov", "start": "spike", "alpha": 0},
+        {"basis": "bernstein", "parametrisation": "positive", "initial_weights": "ones"},
+        {"basis": "chebyshev", "parametrisation": "interpolated", "initial_weights": "ones"},
+        {"basis": "krylov", "initial_weights": "spike", "alpha": 0},
     ],
     ids=str,
 )
 def test_these_filters_start_as_the_identity(choice, degree):
-    made = Filter(degree, **choice)
-    assert_close(made(stack(made.basis(P, X, degree))), X, rtol=0, atol=1e-5)
+    g = Filter(degree, **choice)
+    assert_close(g(stack(g.basis(P, X, degree))), X, rtol=0, atol=1e-5)
 
 
 @given(degree=st.integers(0, 30), alpha=st.floats(0.01, 0.99))
 def test_pagerank_weights_sum_to_one_and_fall_by_one_minus_alpha(degree, alpha):
-    theta = Filter(degree, start="ppr", alpha=alpha).theta.detach()
+    theta = Filter(degree, initial_weights="ppr", alpha=alpha).theta.detach()
     hops = torch.arange(degree, dtype=torch.float64)
     assert_close(theta[:-1], (alpha * (1 - alpha) ** hops).float())
     assert_close(theta.sum(), torch.tensor(1.0), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("degree", [0, 1, 9])
-def test_starts_are_what_they_say(degree):
+def test_initial_weights_are_what_their_names_say(degree):
     assert_same_bits(Filter(degree).theta.detach(), torch.full((degree + 1,), 1 / (degree + 1)))
-    assert_same_bits(Filter(degree, start="ones").theta.detach(), torch.ones(degree + 1))
+    assert_same_bits(Filter(degree, initial_weights="ones").theta.detach(), torch.ones(degree + 1))
     for hop in range(degree + 1):
-        spike = Filter(degree, start="spike", alpha=hop)
+        spike = Filter(degree, initial_weights="spike", alpha=hop)
         assert_same_bits(spike.theta.detach(), torch.eye(degree + 1)[hop])
         assert_close(spike.response(GRID), GRID**hop)
 
 
 @pytest.mark.parametrize("alpha", [-1, 5, 0.5])
 def test_a_spike_outside_the_hops_is_refused(alpha):
-    with pytest.raises(ValueError, match=rf"stands at a hop 0 \.\. 4, but alpha = {alpha} came"):
-        Filter(4, start="spike", alpha=alpha)
+    with pytest.raises(ValueError, match=rf"hop 0 \.\. 4 for a spike; got {alpha}"):
+        Filter(4, initial_weights="spike", alpha=alpha)
 
 
 @pytest.mark.parametrize("degree", [4, 7])
@@ -170,14 +268,14 @@ def test_a_spike_outside_the_hops_is_refused(alpha):
 @every_space
 def test_figure_1_is_recovered_exactly_from_degree_4_on(basis, options, name, degree):
     wanted = FIGURE_1[name](1 - GRID)
-    for made in (
+    for g in (
         fit_response(name, degree, basis, **options),
         fit_response(FIGURE_1[name], degree, basis, eigenvalues=EIGENVALUES, **options),
     ):
-        assert_close(made.response(GRID), wanted, rtol=0, atol=1e-8)
-        assert_close(made.to_krylov().response(GRID), wanted, rtol=0, atol=1e-8)
+        assert_close(g.response(GRID), wanted, rtol=0, atol=1e-8)
+        assert_close(g.to_krylov().response(GRID), wanted, rtol=0, atol=1e-8)
     through = U @ (FIGURE_1[name](1 - EIGENVALUES)[:, None] * (U.T @ X[:, :1]))
-    assert_close(made(stack(basis(P, X[:, :1], degree, **options))), through, rtol=0, atol=1e-8)
+    assert_close(g(stack(basis(P, X[:, :1], degree, **options))), through, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +315,9 @@ def test_a_fit_on_a_graphs_own_spectrum_filters_as_wanted(operator):
     eigenvalues, V = torch.linalg.eigh(operator.to_dense())
     errors = []
     for degree in (4, 8, 16):
-        made = fit_response(torch.cos, degree, "legendre", eigenvalues=eigenvalues).requires_grad_(False)
+        g = fit_response(torch.cos, degree, "legendre", eigenvalues=eigenvalues).requires_grad_(False)
         wanted = V @ (torch.cos(1 - eigenvalues)[:, None] * (V.T @ X))
-        errors.append(float((made(stack(made.basis(operator, X, degree))) - wanted).norm() / wanted.norm()))
+        errors.append(float((g(stack(g.basis(operator, X, degree))) - wanted).norm() / wanted.norm()))
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 1e-8
 
@@ -236,15 +334,17 @@ def test_a_fit_at_fewer_points_than_coefficients_goes_through_them(basis, option
     ("make", "message"),
     [
         (lambda: Filter(3, "chebishev"), "unknown basis 'chebishev'. Did you mean 'chebyshev'"),
-        (lambda: Filter(3, kind="postive"), "unknown kind of filter 'postive'. Did you mean 'positive'"),
-        (lambda: Filter(3, start="unifrom"), "unknown start 'unifrom'. Did you mean 'uniform'"),
+        (lambda: Filter(3, parametrisation="postive"), "unknown parametrisation 'postive'. Did you mean 'positive'"),
+        (lambda: Filter(3, initial_weights="unifrom"), "unknown initial weights 'unifrom'. Did you mean 'uniform'"),
+        (lambda: Filter(3, start="ppr"), "unknown option of the basis krylov 'start'"),
+        (lambda: Filter(3, replay), "replay needs the options recurrence; got none"),
         (lambda: fit_response("bend", 3), "unknown response 'bend'. Did you mean 'band'"),
         (lambda: Filter(-1), r"degree must be 0 or more; got -1\.( |$)"),
-        (lambda: fit_response(lambda f: f.sum(), 3), r"one value a frequency, but \[\] came"),
+        (lambda: fit_response(lambda f: f.sum(), 3), r"one value per frequency; got shape \[\] for 200 frequencies"),
         (lambda: fit_response(lambda f: 1 / (f * 0), 3), "wanted response must be finite; frequency 0 has inf"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_nearest_that_does(make, message):
+def test_wrong_arguments_are_refused_with_the_nearest_names(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
@@ -259,52 +359,51 @@ def test_a_degree_that_is_no_whole_number_is_refused(degree):
     ("channels", "shape"), [(None, (5, 4, 2)), (None, (5, 3)), (None, (3,)), (2, (5, 3, 4)), (2, (5, 4, 2))], ids=str
 )
 def test_terms_of_a_wrong_shape_are_refused(channels, shape):
-    wanted = rf"takes \[n, 3, {channels or 'd'}\], but \[{', '.join(map(str, shape))}\] came"
+    wanted = rf"takes terms \[n, 3, {channels or 'd'}\]; got \[{', '.join(map(str, shape))}\]"
     with pytest.raises(ValueError, match=wanted):
         Filter(2, channels=channels)(torch.ones(shape))
 
 
-@every_kind
+@every_parametrisation
 @pytest.mark.parametrize("channels", [None, 3])
-def test_gradients_flow_to_the_weights(kind, channels):
-    made = Filter(4, "chebyshev", kind=kind, channels=channels).double()
-    terms = stack(made.basis(P, X, 4))
+def test_gradients_flow_to_the_weights(parametrisation, channels):
+    g = Filter(4, "chebyshev", parametrisation=parametrisation, channels=channels).double()
+    terms = stack(g.basis(P, X, 4))
 
     def loss(theta: torch.Tensor) -> torch.Tensor:
-        return torch.func.functional_call(made, {"theta": theta}, terms)
+        return torch.func.functional_call(g, {"theta": theta}, terms)
 
-    theta = random_signal(*made.theta.shape).requires_grad_()  # no entry near the kink of relu
+    theta = random_signal(*g.theta.shape).requires_grad_()  # no entry near the kink of relu
     assert torch.autograd.gradcheck(loss, theta, fast_mode=True)
-    made(terms).square().sum().backward()
-    assert made.theta.grad is not None
-    frozen = torch.arange(5) % 2 == 1 if kind == "even" else torch.zeros(5, dtype=torch.bool)
-    assert (made.theta.grad != 0).logical_xor(frozen).all()
+    g(terms).square().sum().backward()
+    assert g.theta.grad is not None
+    frozen = torch.arange(5) % 2 == 1 if parametrisation == "even" else torch.zeros(5, dtype=torch.bool)
+    assert (g.theta.grad != 0).logical_xor(frozen).all()
 
 
 def test_a_filter_learns_a_response_it_can_hold():
     wanted = fit_response("comb", 4, "chebyshev")
     terms = stack(wanted.basis(P, random_signal(24, 8), 4))
-    made = Filter(4, "chebyshev").double()
-    optimizer = torch.optim.LBFGS(made.parameters(), max_iter=200, tolerance_grad=1e-12, tolerance_change=1e-16)
+    g = Filter(4, "chebyshev").double()
+    optimizer = torch.optim.LBFGS(g.parameters(), max_iter=200, tolerance_grad=1e-12, tolerance_change=1e-16)
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = (made(terms) - wanted(terms).detach()).square().sum()
+        loss = (g(terms) - wanted(terms).detach()).square().sum()
         loss.backward()
         return loss
 
     optimizer.step(closure)  # type: ignore[arg-type]
-    assert_close(made.theta.detach(), wanted.theta.detach(), rtol=0, atol=1e-6)
+    assert_close(g.theta.detach(), wanted.theta.detach(), rtol=0, atol=1e-6)
 
 
 def test_a_filter_keeps_the_precision_of_its_terms():
-    made = Filter(3)
+    g = Filter(3)
     for dtype in (torch.float32, torch.float64):
-        assert made(stack(krylov(P, X.to(dtype), 3))).dtype == dtype
-        assert made.response(GRID.to(dtype)).dtype == dtype
+        assert g(stack(krylov(P, X.to(dtype), 3))).dtype == dtype
+        assert g.response(GRID.to(dtype)).dtype == dtype
 
 
-def test_a_filter_prints_what_it_is():
-    assert (
-        repr(Filter(3, "jacobi", kind="even", channels=2)) == "Filter(degree=3, basis=jacobi, kind=even, theta=[2, 4])"
-    )
+def test_a_filter_prints_its_arguments():
+    found = repr(Filter(3, "jacobi", parametrisation="even", channels=2))
+    assert found == "Filter(degree=3, basis=jacobi, parametrisation=even, theta=[2, 4])"

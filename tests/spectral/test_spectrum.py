@@ -164,7 +164,7 @@ def test_moments_are_traces_of_chebyshev_polynomials():
     values = eigenvalues(P).numpy()
     centre, half = (values[-1] + values[0]) / 2, (values[-1] - values[0]) / 2 * 1.000001
     exact = np.cos(np.arange(21)[:, None] * np.arccos((values - centre) / half)).mean(1)
-    found = density._moments(P, centre, half, 21, 20_000, 0, torch.float64, None)  # [21, probes]
+    found = density._moments(P, centre, half, 21, 20_000, 0, torch.float64)  # [21, probes]
     error = found.std(1, ddof=1) / np.sqrt(20_000)
     assert found[0] == pytest.approx(1)  # n / n for every probe
     assert (np.abs(found.mean(1) - exact) <= 4 * error + 1e-12).all()
@@ -183,10 +183,10 @@ def test_jacksons_kernel_is_positive_and_narrow():
         assert spread == pytest.approx(np.pi / (count + 1), rel=0.05)
 
 
-def test_progress_ticks_once_a_product():
-    ticks = []
-    density_of_states(Propagation(complete(5)), moments=20, tick=lambda: ticks.append(1))
-    assert len(ticks) == 11  # T_0 .. T_10 give 20 moments
+def test_progress_is_reported_once_per_product():
+    seen = []
+    density_of_states(Propagation(complete(5)), moments=20, on_progress=lambda *step: seen.append(step))
+    assert seen == [(done, 11) for done in range(1, 12)]  # T_0 .. T_10 give 20 moments
 
 
 def test_centres_and_density_belong_to_the_bins():
@@ -312,22 +312,22 @@ def test_what_has_no_single_real_spectrum_is_refused(function, P, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda P: eigenvalues(P, limit=100), "300 nodes need a dense matrix.*limit is 100.*density_of_states"),
-        (lambda P: grade(P, torch.ones(300), limit=100), "300 nodes need a dense matrix.*limit is 100"),
-        (lambda P: grade(P, torch.ones(300, 2)), r"one signal \[n\], but \[300, 2\] came"),
-        (lambda P: extremes(P, 0), "count must be 1 or more, but 0 came"),
-        (lambda P: density_of_states(P, moments=1), "moments and probes must be 2 or more.*1, 32, 51 came"),
-        (lambda P: density_of_states(P, probes=1), "moments and probes must be 2 or more.*400, 1, 51 came"),
-        (lambda P: density_of_states(P, bins=0), "bins 1 or more.*400, 32, 0 came"),
+        (lambda P: eigenvalues(P, limit=100), "at most 100 nodes; got 300 nodes.*density_of_states"),
+        (lambda P: grade(P, torch.ones(300), limit=100), "at most 100 nodes; got 300 nodes"),
+        (lambda P: grade(P, torch.ones(300, 2)), r"one signal \[n\]; got \[300, 2\]"),
+        (lambda P: extremes(P, 0), "count must be 1 or more; got 0"),
+        (lambda P: density_of_states(P, moments=1), "moments and probes must be 2 or more.*got 1, 32 and 51"),
+        (lambda P: density_of_states(P, probes=1), "moments and probes must be 2 or more.*got 400, 1 and 51"),
+        (lambda P: density_of_states(P, bins=0), "bins 1 or more; got 400, 32 and 0"),
         (lambda P: angles(krylov(P, torch.ones(300, 1), 0)), "at least two terms"),
         (lambda P: angles(krylov(Propagation(P.graph, [0.5, 1.0]), torch.ones(300, 1), 2)), "one tau at a time"),
     ],
 )
-def test_errors_say_what_was_wanted_what_came_and_what_to_do(call, message):
+def test_errors_say_what_was_expected_what_was_given_and_what_to_do(call, message):
     with pytest.raises(ValueError, match=message):
         call(Propagation(bipartite()))
 
 
 def test_a_single_node_has_no_second_eigenvalue():
-    with pytest.raises(ValueError, match="one node has only one"):
+    with pytest.raises(ValueError, match="second eigenvalue; got a graph of one node"):
         lambda_star(Propagation(Graph([[0], [0]])))

@@ -1,6 +1,5 @@
 """PyTorch Geometric: a transform that puts the basis into `Data`, and a layer for any model."""
 
-import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
@@ -38,7 +37,7 @@ class KrylovConv(nn.Module):
         degree: number of hops K.
         tau: tunes the spectrum of the propagation matrix.
         direction: "both", "out" or "in".
-        options: of `Filter`: basis, parametrisation, initial_weights, alpha, channels.
+        options: arguments of `Filter`: basis, parametrisation, initial_weights, alpha, channels.
 
     Shapes: x [n, d], edge_index [2, m] -> [n, d]
     """
@@ -51,5 +50,4 @@ class KrylovConv(nn.Module):
         """Filter x; gradients flow to x and to the hop weights."""
         graph = Graph(edge_index, nodes=len(x), weights=edge_weight, directed=self.direction != "both")
         P = Propagation(graph, self.tau, self.direction).to(x)  # type: ignore[arg-type]
-        terms = self.filter.basis(P, x, self.filter.degree, **self.filter.options)
-        return self.filter(torch.stack(list(terms), 1))
+        return self.filter.apply(P, x)

@@ -1,6 +1,19 @@
-r"""The density of states of a symmetric operator, by the kernel polynomial method."""
+r"""The density of states of a symmetric operator, by the kernel polynomial method.
+
+The share of the eigenvalues in an interval is a sum over Chebyshev moments :math:`\mu_k = \mathrm{tr}\,T_k(P)/n`.
+Random sign vectors z estimate them as the mean of :math:`z^\top T_k(P) z / n`, so products with P suffice, whatever the
+size of the graph. The result has error bars that include sampling and the finite resolution.
+
+>>> from adaptkry.graphs.graph import Graph
+>>> from adaptkry.spectral.propagation import Propagation
+>>> star = Propagation(Graph([[0] * 50, range(1, 51)]), tau=1.0)     # 49 of 51 eigenvalues are 0
+>>> density = density_of_states(star, bins=3)
+>>> bool(abs(density.mass[1] - 49 / 51) < density.error[1])
+True
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +30,11 @@ ROUNDING = 2e-6  # of a share of the spectrum, from moments in float32
 
 @dataclass(frozen=True)
 class Density:
-    """How many eigenvalues lie where: the share of the spectrum in each bin, with its error bar."""
+    """A histogram of the spectrum: the share of the eigenvalues in each bin, with error bars."""
 
-    edges: np.ndarray  # [bins + 1] rising
-    mass: np.ndarray  # [bins] share of all eigenvalues, sums to 1
-    error: np.ndarray  # [bins] half-width: sampling (3 standard errors) plus what blur may carry over the bin's ends
+    edges: np.ndarray  # [bins + 1] in rising order
+    mass: np.ndarray  # [bins] share of all eigenvalues; sums to 1
+    error: np.ndarray  # [bins] half-width: sampling (3 standard errors) plus the mass that blur may move across edges
 
     @property
     def centres(self) -> np.ndarray:
@@ -35,68 +48,85 @@ class Density:
 
 
 def density_of_states(
-    P: Operator, *, moments: int = 400, probes: int = 32, bins: int = 51, seed: int = 0, tick=None
+    P: Operator | Tensor,
+    *,
+    moments: int = 400,
+    probes: int = 32,
+    bins: int = 51,
+    seed: int = 0,
+    on_progress: Callable[[int, int], object] | None = None,
 ) -> Density:
-    r"""Where the eigenvalues lie, by the kernel polynomial method: no eigenvalue is ever computed.
+    r"""The distribution of the eigenvalues, without computing any but the two at the ends.
 
-    The moments :math:`\mu_k = \mathrm{tr}\,T_k(P)/n` are estimated with random sign vectors (two moments from
-    each product) and summed with Jackson's damping, which keeps the density positive and blurs it like a Gaussian
-    of width :math:`\pi/M` in angle.
+    Each product gives two moments; they are summed with Jackson's damping, which keeps the density positive and blurs
+    it like a Gaussian of width :math:`\pi/M` in the angle :math:`\arccos\lambda`.
 
     Args:
         P: a symmetric operator.
-        moments: M; the resolution is pi / M.
-        probes: random vectors; the sampling error falls like 1 / sqrt(n probes).
-        bins: number of equal bins over the spectrum.
-        seed: of the probes.
-        tick: called after every product, for a progress bar.
+        moments: number of moments M; the resolution is pi / M.
+        probes: number of random vectors; the sampling error falls like 1 / sqrt(n probes).
+        bins: number of bins of equal width over the spectrum.
+        seed: seed of the random vectors.
+        on_progress: called as on_progress(done, total) after every product.
     """
     if moments < 2 or probes < 2 or bins < 1:
-        raise ValueError(f"moments and probes must be 2 or more, bins 1 or more; {moments}, {probes}, {bins} came.")
+        raise ValueError(
+            f"moments and probes must be 2 or more and bins 1 or more; got {moments}, {probes} and {bins}."
+        )
     P = as_operator(P)
     low, high = (float(end[0]) for end in extremes(P))
     scale = max(abs(low), abs(high))
     centre, half = (high + low) / 2, max((high - low) / 2, 1e-8 * (scale or 1)) * (1 + 1e-6)
-    # Scaling blows rounding up by scale / half: a narrow spectrum would leave [-1, 1], where moments explode.
+    # Rescaling amplifies rounding by scale / half: a narrow spectrum would leave [-1, 1], where moments diverge.
     dtype = torch.float32 if half > scale / 4 else torch.float64
-    mu = _moments(P, centre, half, moments, probes, seed, dtype, tick).mean(1) * _jackson(moments)  # [M]
+    mu = _moments(P, centre, half, moments, probes, seed, dtype, on_progress).mean(1) * _jackson(moments)  # [M]
     edges = np.linspace(-1, 1, bins + 1)
     mass = np.diff(_below(mu, edges))
     blur = _blur(mu, edges)
     blur = blur[1:] + blur[:-1]
-    error = blur + _chance(mass + blur, P.shape[0] * probes) + ROUNDING
+    error = blur + _sampling_error(mass + blur, P.shape[0] * probes) + ROUNDING
     return Density(centre + half * edges, mass, error)
 
 
-def _chance(mass: np.ndarray, signs: int) -> np.ndarray:
+def _sampling_error(mass: np.ndarray, signs: int) -> np.ndarray:
     """Three standard errors of an estimated mass, from the number of random signs, nodes times probes.
 
     A share of the spectrum is tr g / n with 0 <= g <= 1, and sign vectors estimate it with a variance of at most
     2 tr g^2 / n^2 <= 2 (true mass) / n each. The true mass is not known: solve (true - found)^2 = 9 * 2 true / signs
-    for it. (The spread among probes would be simpler, but is often 0 by chance for a rare eigenvalue.)
+    for it. (The spread among probes would be simpler, but for a rare eigenvalue it is often 0 by chance.)
     """
     v = 18 / signs
     return v / 2 + np.sqrt(v * mass.clip(min=0) + v * v / 4)
 
 
-def _moments(P, centre: float, half: float, count: int, probes: int, seed: int, dtype: torch.dtype, tick) -> np.ndarray:
-    """mu_k of (P - centre) / half for every probe, [count, probes]; T_2k and T_2k+1 come from T_k and T_k+1."""
-    n = P.shape[0]
+def _moments(
+    P: Operator,
+    centre: float,
+    half: float,
+    count: int,
+    probes: int,
+    seed: int,
+    dtype: torch.dtype,
+    on_progress: Callable[[int, int], object] | None = None,
+) -> np.ndarray:
+    """mu_k of (P - centre) / half for every probe, [count, probes]; T_2k and T_2k+1 follow from T_k and T_k+1."""
+    n, degree = P.shape[0], (count + 1) // 2
     generator = torch.Generator().manual_seed(seed)
     z = (torch.randint(0, 2, (n, probes), generator=generator) * 2 - 1).to(dtype)
     mu = np.zeros((count + 1, probes))
     older = None
-    for k, newer in enumerate(chebyshev(Rescaled(P, centre, half), z, (count + 1) // 2)):
+    for k, newer in enumerate(chebyshev(Rescaled(P, centre, half), z, degree)):
         mu[2 * k : 2 * k + 1] = 2 * _dots(newer, newer) - (mu[0] if k else n)
         if older is not None:
             mu[2 * k - 1] = 2 * _dots(newer, older) - (mu[1] if k > 1 else _dots(newer, older))
         older = newer
-        if tick:
-            tick()
+        if on_progress:
+            on_progress(k + 1, degree + 1)
     return mu[:count] / n
 
 
 def _dots(a: Tensor, b: Tensor) -> np.ndarray:
+    """Scalar products of the columns."""
     return (a * b).sum(0, dtype=torch.float64).numpy()
 
 
@@ -113,20 +143,20 @@ def _below(mu: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def _blur(mu: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """How much mass damping may have carried over each edge: [edges].
+    """How much mass damping may have moved across each edge: [edges].
 
-    In angle a point mass spreads as Jackson's kernel, whose part beyond an edge is known; but places are known only
-    after the blur itself, which halves that part right at an edge (and by less elsewhere): hence the 2.
+    In angle a point mass spreads like Jackson's kernel, whose part beyond an edge is known. But positions are known
+    only after the blur, which halves that part at an edge (and reduces it by less elsewhere): hence the factor 2.
     """
-    cells = 8 * len(mu)  # eight to a kernel's width, so that no edge falls between them
+    cells = 8 * len(mu)  # eight per width of the kernel, so that no edge falls between them
     places = (np.arange(cells) + 0.5) * math.pi / cells
     mass = np.asarray(dct(mu, type=3, n=cells)).clip(min=0) / cells
     half = np.asarray(dct(_jackson(len(mu)), type=3, n=cells)).cumsum() / (2 * cells)
     reach = np.concatenate([[0], half, 1 - half[-2::-1], [1]])  # the kernel's integral from 0 to 0 .. 2 pi
     turn = np.linspace(0, 2 * math.pi, len(reach))
-    carried = []
+    moved = []
     for angle in np.arccos(edges):
         gap = angle - places
         above = np.sign(gap) * np.interp(abs(gap), turn, reach) + np.interp(angle + places, turn, reach)
-        carried.append(2 * mass @ np.where(gap < 0, above, 1 - above))
-    return np.array(carried)
+        moved.append(2 * mass @ np.where(gap < 0, above, 1 - above))
+    return np.array(moved)

@@ -1,20 +1,37 @@
-r"""Filters: coefficients over a basis, :math:`g(\lambda) = \sum_k w_k\, p_k(\lambda)`.
+r"""Filters: learnable coefficients over a polynomial basis.
 
-:math:`\lambda` is an eigenvalue of the operator the basis is built on. For :math:`P_\tau` the paper's frequency,
-the eigenvalue of the Laplacian, is :math:`1 - \lambda`.
+.. math:: g(P)\,x = \sum_{k=0}^{K} w_k\, p_k(P)\,x, \qquad g(\lambda) = \sum_{k=0}^{K} w_k\, p_k(\lambda).
+
+:math:`\lambda` is an eigenvalue of the operator P. For :math:`P_\tau` the paper's frequency, the eigenvalue of the
+Laplacian, is :math:`1 - \lambda`. The coefficients w are a function of the trained weights (a parametrisation), and the
+weights start at given values (initial weights); a filter combines one of each with a basis.
+
+>>> from adaptkry.graphs.graph import Graph
+>>> from adaptkry.spectral.propagation import Propagation
+>>> P = Propagation(Graph([[0, 1, 2], [1, 2, 3]]), tau=1.0)             # a path of four nodes
+>>> x = torch.tensor([1.0, 0.0, 0.0, 0.0])
+>>> low_pass = Filter(2, "chebyshev", initial_weights="ones").requires_grad_(False)      # 1 + T_1 + T_2
+>>> low_pass.apply(P, x)                                                # two products with P
+tensor([1.0000, 0.7071, 0.7071, 0.0000])
+>>> low_pass.exact(P, x).round(decimals=4)                              # an eigendecomposition, for comparison
+tensor([1.0000, 0.7071, 0.7071, 0.0000], dtype=torch.float64)
 """
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from adaptkry.common import checks
 from adaptkry.common.lookup import pick
-from adaptkry.spectral.bases import BASES, chebyshev_nodes, stack
-from adaptkry.spectral.basis_function import Basis, as_basis
-from adaptkry.spectral.operators import Diagonal, Shift
+from adaptkry.spectral.bases import BASES, average, chebyshev_nodes, stack
+from adaptkry.spectral.basis_function import BasisFunction, as_basis
+from adaptkry.spectral.operators import Diagonal, Operator, Shift, as_operator
+from adaptkry.spectral.spectrum import DENSE_LIMIT, check_dense_size, eigendecomposition
+
+# Parametrisations: trained weights theta [..., K + 1] -> coefficients [..., K + 1].
 
 
 def free(theta: Tensor) -> Tensor:
@@ -28,7 +45,7 @@ def positive(theta: Tensor) -> Tensor:
 
 
 def even(theta: Tensor) -> Tensor:
-    """Odd weights held at zero (EvenNet): g(-lambda) = g(lambda) over Krylov, Chebyshev and Legendre."""
+    """Odd weights set to zero (EvenNet): g(-lambda) = g(lambda) over Krylov, Chebyshev and Legendre."""
     mask = 1 - torch.arange(theta.shape[-1], device=theta.device) % 2
     return theta * mask
 
@@ -40,15 +57,15 @@ def interpolated(theta: Tensor) -> Tensor:
         w_k = \frac{2 - [k = 0]}{K + 1} \sum_{j=0}^{K} \max(\theta_j, 0)\, T_k(x_j),
         \qquad x_j = \cos\frac{(j + 1/2)\,\pi}{K + 1}
 
-    Nodes fall from :math:`\lambda` near 1 (smooth) to near -1 (rough). Over another basis than Chebyshev's these are
-    coefficients like any others, without that meaning.
+    The nodes fall from :math:`\lambda` near 1 (smooth) to near -1 (rough). Only over the Chebyshev basis do the
+    coefficients have this meaning.
     """
     return torch.relu(theta) @ interpolation(theta.shape[-1] - 1, theta.dtype, theta.device)
 
 
 @cache
 def interpolation(degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The matrix [j, k] from values at the nodes to Chebyshev coefficients; made once, so that nothing waits for it."""
+    """The matrix [j, k] from values at the nodes to Chebyshev coefficients, computed once per device."""
     T = torch.from_numpy(chebyshev_nodes(degree)[1])  # [k, j]
     halves = torch.full((degree + 1,), 2.0, dtype=torch.float64)
     halves[0] = 1.0
@@ -62,30 +79,32 @@ PARAMETRISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "interpolated": interpolated,
 }
 
+# Initial weights: (degree, alpha) -> theta [K + 1].
+
 
 def uniform(degree: int, alpha: float) -> Tensor:  # noqa: ARG001  one signature for all
-    """1 / (K + 1) everywhere: AdaptKry's start."""
+    """1 / (K + 1) everywhere (AdaptKry)."""
     return torch.full((degree + 1,), 1 / (degree + 1))
 
 
 def ppr(degree: int, alpha: float) -> Tensor:
     """Personalised PageRank: alpha (1 - alpha)^k, the last entry (1 - alpha)^K, so that they sum to 1."""
     if not 0 <= alpha <= 1:
-        raise ValueError(f"the teleport probability must lie in [0, 1], but alpha = {alpha} came.")
+        raise ValueError(f"the teleport probability alpha must lie in [0, 1]; got {alpha}.")
     weights = alpha * (1 - alpha) ** torch.arange(degree + 1, dtype=torch.float64)
     weights[-1] = (1 - alpha) ** degree
     return weights.float()
 
 
 def decay(degree: int, alpha: float) -> Tensor:
-    """Alpha (1 - alpha)^k throughout: EvenNet's start."""
+    """Alpha (1 - alpha)^k for every k (EvenNet)."""
     return (alpha * (1 - alpha) ** torch.arange(degree + 1, dtype=torch.float64)).float()
 
 
 def spike(degree: int, alpha: float) -> Tensor:
-    """All weight on hop `alpha` (a whole number): 0 is the identity, K is SGC."""
+    """1 at hop `alpha` (an integer) and 0 elsewhere: hop 0 is the identity, hop K is SGC."""
     if not 0 <= alpha <= degree or alpha != int(alpha):
-        raise ValueError(f"a spike stands at a hop 0 .. {degree}, but alpha = {alpha} came.")
+        raise ValueError(f"alpha must be a hop 0 .. {degree} for a spike; got {alpha}.")
     return torch.eye(degree + 1)[int(alpha)]
 
 
@@ -95,7 +114,7 @@ def ones(degree: int, alpha: float) -> Tensor:  # noqa: ARG001  one signature fo
 
 
 def iterated(degree: int, alpha: float, first: tuple[float, float], again: float) -> Tensor:
-    """K - 1 steps Z <- again P Z + alpha Z_0 from Z_0 = first[0] x + first[1] P x, written out in powers of P."""
+    """K - 1 steps Z <- again P Z + alpha Z_0 from Z_0 = first[0] x + first[1] P x, expanded in powers of P."""
     if degree == 0:
         return torch.tensor(first[:1])
     powers = alpha * again ** torch.arange(degree, dtype=torch.float64)
@@ -134,10 +153,10 @@ class Filter(nn.Module):
 
     Args:
         degree: polynomial degree K.
-        basis: a name in `BASES`, or a function `basis(P, x, degree)`.
-        kind: "free", "positive" (ReLU), "even" or "interpolated" (values at Chebyshev nodes).
-        start: "uniform", "ppr", "spike" or "ones".
-        alpha: what the start needs: the teleport probability of "ppr", the hop of "spike".
+        basis: a name in `BASES`, a `BasisFunction`, or a generator of terms `basis(P, x, degree)`.
+        parametrisation: "free", "positive" (ReLU), "even" or "interpolated" (values at Chebyshev nodes).
+        initial_weights: a name in `INITIAL_WEIGHTS`, such as "uniform", "ppr", "spike" or "ones".
+        alpha: parameter of the initial weights: the teleport probability of "ppr", the hop of "spike".
         channels: d for one filter per feature column; None for one filter shared by all.
         options: passed to the basis, such as a and b of jacobi.
 
@@ -145,7 +164,7 @@ class Filter(nn.Module):
         - **input:** basis signals [n, K + 1, d]
         - **output:** filtered signals [n, d]
 
-    >>> low_pass = Filter(2, start="ppr", alpha=0.5)
+    >>> low_pass = Filter(2, initial_weights="ppr", alpha=0.5)
     >>> low_pass.response(torch.tensor([1.0, 0.0, -1.0]))
     tensor([1.0000, 0.5000, 0.5000], grad_fn=...)
     """
@@ -153,10 +172,10 @@ class Filter(nn.Module):
     def __init__(
         self,
         degree: int,
-        basis: str | Callable[..., Basis] = "krylov",
+        basis: str | Callable = "krylov",
         *,
-        kind: str = "free",
-        start: str = "uniform",
+        parametrisation: str = "free",
+        initial_weights: str = "uniform",
         alpha: float = 0.1,
         channels: int | None = None,
         **options,
@@ -165,106 +184,185 @@ class Filter(nn.Module):
         self.degree = checks.count(degree, "degree")
         self.basis = pick(BASES, basis, "basis") if isinstance(basis, str) else as_basis(basis)
         self.basis.check_options(options)
-        self.kind, self.options = kind, options
+        self.parametrisation, self.options = parametrisation, options
         if channels is not None and checks.count(channels, "channels") == 0:
-            raise ValueError("channels must be 1 or more, or None for one filter for all columns, but 0 came.")
-        self.shape_weights = pick(PARAMETRISATIONS, kind, "kind of filter")
-        weights = pick(INITIAL_WEIGHTS, start, "start")(degree, alpha)
+            raise ValueError("channels must be 1 or more, or None for one filter for all columns; got 0.")
+        self._coefficients = pick(PARAMETRISATIONS, parametrisation, "parametrisation")
+        weights = pick(INITIAL_WEIGHTS, initial_weights, "initial weights")(degree, alpha)
         self.theta = nn.Parameter(weights if channels is None else weights.repeat(channels, 1))  # [K+1] or [d, K+1]
 
     @property
     def coefficients(self) -> Tensor:
-        """The weights w over the basis: [K + 1], or [d, K + 1] with one filter a channel."""
-        return self.shape_weights(self.theta)
+        """The coefficients w over the basis: [K + 1], or [d, K + 1] with one filter per channel."""
+        return self._coefficients(self.theta)
 
     def forward(self, terms: Tensor) -> Tensor:
         """Combine basis signals [n, K + 1, d] into [n, d]."""
         w = self.coefficients.to(terms.dtype)
         if terms.ndim != 3 or terms.shape[1] != self.degree + 1 or (w.ndim == 2 and terms.shape[2] != len(w)):
             channels = len(w) if w.ndim == 2 else "d"
-            raise ValueError(f"this filter takes [n, {self.degree + 1}, {channels}], but {list(terms.shape)} came.")
+            raise ValueError(f"this filter takes terms [n, {self.degree + 1}, {channels}]; got {list(terms.shape)}.")
         return torch.einsum("nkd,k->nd" if w.ndim == 1 else "nkd,dk->nd", terms, w)
 
+    def apply(self, P, x: Tensor | None = None) -> Any:  # type: ignore[override]
+        """g(P) x for a signal [n] or [n, d], by K products; for several taus the mean over them.
+
+        With one argument this is `nn.Module.apply(function)`, which models call on all their parts.
+        """
+        if x is None:
+            return super().apply(P)
+        P, columns = as_operator(P), x[:, None] if x.ndim == 1 else x
+        basis = average if P.is_batched else _single
+        terms = stack(basis(self.basis, P, columns, self.degree, **self.options))
+        return self(terms.contiguous()).reshape(x.shape)  # contiguous: so ordered, sums have the same bits for every d
+
+    def exact(self, P, x: Tensor, limit: int = DENSE_LIMIT) -> Tensor:
+        r"""g(P) x as :math:`U g(\Lambda) U^\top x`, from an eigendecomposition in float64: the reference for `apply`.
+
+        P must be symmetric, with at most `limit` nodes.
+        """
+        P = as_operator(P)
+        if P.is_batched:
+            check_dense_size(P, limit)
+            return torch.stack([self.exact(matrix, x, limit) for matrix in P.to_dense()]).mean(0)
+        eigenvalues, U = eigendecomposition(P, limit)
+        spectral = U.mT @ (x[:, None] if x.ndim == 1 else x).double()  # U^T x
+        if self.basis.response_from == "polynomial":
+            g = self.response(eigenvalues)
+            filtered = (g[:, None] if g.ndim == 1 else g) * spectral
+        else:  # the polynomials depend on the signal: they are found from its spectral coefficients
+            filtered = self(stack(self.basis(Diagonal(eigenvalues), spectral, self.degree, **self.options)))
+        return (U @ filtered).reshape(x.shape)
+
+    def on(self, P: Operator | Tensor) -> "FilterOperator":
+        """The operator g(P), to be used as `filter.on(P) @ x`."""
+        return FilterOperator(self, as_operator(P))
+
     def response(self, eigenvalues: Tensor) -> Tensor:
-        """The response g at the operator's eigenvalues [m]: [m], or [m, d] with one filter a channel."""
+        """The response g at the operator's eigenvalues [m]: [m], or [m, d] with one filter per channel."""
         eigenvalues = checks.floats(eigenvalues, "eigenvalues")
-        _needs_fixed_polynomials(self.basis)
-        terms = self.basis(
-            Diagonal(eigenvalues), eigenvalues.new_ones(len(eigenvalues), 1), self.degree, **self.options
-        )
-        return torch.einsum("mk,...k->m...", stack(list(terms))[:, :, 0], self.coefficients.to(eigenvalues.dtype))
+        values = polynomials(self.basis, eigenvalues, self.degree, **self.options)
+        return torch.einsum("mk,...k->m...", values, self.coefficients.to(eigenvalues.dtype))
 
     def to_krylov(self) -> "Filter":
         """The same filter as coefficients of the monomials (Proposition 1)."""
-        return self._moved(self.coefficients.double() @ monomials(self.basis, self.degree, **self.options), "krylov")
+        return self._copy(self.coefficients.double() @ monomials(self.basis, self.degree, **self.options), "krylov")
 
     def from_krylov(self, weights: Tensor) -> "Filter":
         """A free filter over this basis with the given monomial coefficients [K + 1] or [d, K + 1]."""
         if weights.ndim not in (1, 2) or weights.shape[-1] != self.degree + 1:
-            raise ValueError(f"this filter takes weights [{self.degree + 1}], but {list(weights.shape)} came.")
+            raise ValueError(f"this filter takes weights [{self.degree + 1}]; got {list(weights.shape)}.")
         phi = monomials(self.basis, self.degree, **self.options)
         solved = torch.linalg.solve(phi.T, weights.double().reshape(-1, self.degree + 1).T).T
-        return self._moved(solved.reshape(weights.shape), self.basis, **self.options)
+        return self._copy(solved.reshape(weights.shape), self.basis, **self.options)
 
-    def _moved(self, weights: Tensor, basis, **options) -> "Filter":
-        made = Filter(self.degree, basis, **options)
-        made.theta = nn.Parameter(weights.detach())
-        return made
+    def _copy(self, weights: Tensor, basis: str | Callable, **options) -> "Filter":
+        copied = Filter(self.degree, basis, **options)
+        copied.theta = nn.Parameter(weights.detach())
+        return copied
 
     def extra_repr(self) -> str:
-        """What print(filter) shows between the brackets."""
-        name = self.basis.name
-        return f"degree={self.degree}, basis={name}, kind={self.kind}, theta={list(self.theta.shape)}"
+        """What print(filter) shows between the parentheses."""
+        facts = f"degree={self.degree}, basis={self.basis.name}, parametrisation={self.parametrisation}"
+        return f"{facts}, theta={list(self.theta.shape)}"
 
 
-def _needs_fixed_polynomials(basis) -> None:
+def _single(basis: BasisFunction, P: Operator, x: Tensor, degree: int, **options):
+    return basis(P, x, degree, **options)
+
+
+class FilterOperator(Operator):
+    """The operator g(P) of a filter with fixed polynomials and one set of coefficients.
+
+    >>> G = Filter(2, initial_weights="ones").on(torch.tensor([[0.5]]))       # 1 + 0.5 + 0.25
+    >>> (G @ torch.ones(1)).item()
+    1.75
+    """
+
+    def __init__(self, filter: Filter, P: Operator):  # noqa: A002  what it is
+        _check_polynomial(filter.basis)
+        if filter.theta.ndim != 1:
+            raise ValueError(
+                f"an operator needs one filter for all columns; got one for each of {len(filter.theta)} channels. "
+                f"Use filter.apply(P, x)."
+            )
+        self.filter, self.P = filter, P
+        super().__init__(P.shape, is_symmetric=P.is_symmetric, panel=P.panel)
+
+    @property
+    def T(self) -> "FilterOperator":  # noqa: N802
+        """The filter of the transpose."""
+        return self if self.is_symmetric else FilterOperator(self.filter, self.P.T)
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        checks.signal(x, self.shape[0])
+        return self.filter.apply(self.P, x)
+
+    def to_dense(self) -> Tensor:
+        """g(P) in float64, [n, n]."""
+        return self.filter.apply(self.P, torch.eye(self.shape[0], dtype=torch.float64)).detach()
+
+
+def _check_polynomial(basis: BasisFunction) -> None:
     if basis.response_from != "polynomial":
         raise ValueError(
-            f"a response needs a basis of fixed polynomials; got {basis.name}, whose polynomials are not. "
+            f"a response needs a basis of fixed polynomials; got {basis.name}. "
             f"For the orthonormal basis use Filter(degree, replay, recurrence=recurrence(P, x, degree))."
         )
 
 
-def monomials(basis: Callable[..., Basis], degree: int, **options) -> Tensor:
+def polynomials(basis: BasisFunction, points: Tensor, degree: int, **options) -> Tensor:
+    """The values p_k at points [m]: [m, K + 1]. A basis of a diagonal operator is evaluated at its entries."""
+    _check_polynomial(basis)
+    return stack(list(basis(Diagonal(points), points.new_ones(len(points), 1), degree, **options)))[:, :, 0]
+
+
+def monomials(basis: Callable, degree: int, **options) -> Tensor:
     """Row k holds the monomial coefficients of p_k, float64 [K + 1, K + 1].
 
-    Not a table of formulas: the basis itself is run on polynomials, so the two cannot drift apart.
+    There is no table of formulas: the basis is computed on polynomial coefficients, so the two cannot disagree.
 
     >>> monomials(BASES["chebyshev"], 2)
     tensor([[ 1.,  0.,  0.], [ 0.,  1.,  0.], [-1.,  0.,  2.]], dtype=torch.float64)
     """
+    basis = as_basis(basis)
+    _check_polynomial(basis)
     one = torch.zeros(degree + 1, 1, dtype=torch.float64)
     one[0] = 1
     return stack(list(basis(Shift(degree + 1), one, degree, **options)))[:, :, 0].T
 
 
-def low_pass(frequency: Tensor) -> Tensor:
+# The four responses of the paper's Figure 1. They take whatever has + - * / and **: tensors, arrays, and NumPy's
+# polynomials, from which `paper/items/figure_1.py` gets their coefficients.
+
+
+def low_pass(frequency):
     """Figure 1a of the paper."""
     return 1 - frequency + frequency**2 / 2 - frequency**3 / 10
 
 
-def band_pass(frequency: Tensor) -> Tensor:
+def band_pass(frequency):
     """Figure 1b."""
     return frequency**4 - 4 * frequency**3 + 4 * frequency**2
 
 
-def comb_pass(frequency: Tensor) -> Tensor:
+def comb_pass(frequency):
     """Figure 1c."""
     return (-81 * frequency**4 + 324 * frequency**3 - 414 * frequency**2 + 180 * frequency) / 25
 
 
-def high_pass(frequency: Tensor) -> Tensor:
+def high_pass(frequency):
     """Figure 1d."""
     return (frequency**3 - frequency**2 + 2 * frequency + 2) / 10
 
 
-FIGURE_1 = {"low": low_pass, "band": band_pass, "comb": comb_pass, "high": high_pass}
+FIGURE_1: dict[str, Callable] = {"low": low_pass, "band": band_pass, "comb": comb_pass, "high": high_pass}
 
 
 def fit_response(
     wanted: str | Callable[[Tensor], Tensor],
     degree: int,
-    basis: str | Callable[..., Basis] = "krylov",
+    basis: str | Callable = "krylov",
     *,
     eigenvalues: Tensor | None = None,
     **options,
@@ -275,24 +373,26 @@ def fit_response(
         wanted: "low", "band", "comb" or "high" of the paper's Figure 1, or any function of the *frequency*
             1 - eigenvalue, which runs from 0 (smooth) to 2 (rough).
         degree: polynomial degree K.
-        basis: the basis to write it in.
-        eigenvalues: where it should fit: the spectrum of an operator; by default 200 Chebyshev points of [-1, 1].
+        basis: the basis of the filter.
+        eigenvalues: the points of the fit, such as the spectrum of an operator; by default 200 Chebyshev points of
+            [-1, 1].
         options: passed to the basis.
 
     >>> fitted = fit_response("band", degree=4)
-    >>> fitted.coefficients.round(decimals=6) + 0.0       # (1 - lambda^2)^2 again, in monomials
+    >>> fitted.coefficients.round(decimals=6) + 0.0       # (1 - lambda^2)^2 in monomials
     tensor([ 1.,  0., -2.,  0.,  1.], dtype=torch.float64, grad_fn=...)
     """
     target = pick(FIGURE_1, wanted, "response") if isinstance(wanted, str) else wanted
     points = torch.from_numpy(chebyshev_nodes(199)[0].copy()) if eigenvalues is None else eigenvalues.double()
     values = torch.as_tensor(target(1 - points), dtype=torch.float64)
     if values.shape != points.shape:
-        raise ValueError(f"the wanted response must give one value a frequency, but {list(values.shape)} came.")
+        raise ValueError(
+            f"the wanted response must give one value per frequency; got shape {list(values.shape)} for "
+            f"{len(points)} frequencies. Write it with element-wise operations."
+        )
     checks.finite(values, "the wanted response", "frequency")
     fitted = Filter(degree, basis, **options)
-    _needs_fixed_polynomials(fitted.basis)
-    ones = torch.ones(len(points), 1, dtype=torch.float64)
-    terms = stack(list(fitted.basis(Diagonal(points), ones, degree, **options)))[:, :, 0]  # [m, K + 1]
-    # gelsd copes with fewer points than coefficients and with repeated eigenvalues
+    terms = polynomials(fitted.basis, points, degree, **options)  # [m, K + 1]
+    # gelsd handles fewer points than coefficients and repeated eigenvalues
     fitted.theta = nn.Parameter(torch.linalg.lstsq(terms, values, driver="gelsd").solution)
     return fitted

@@ -1,6 +1,21 @@
-r"""The spectrum of an operator, exactly on small graphs and by Lanczos and Chebyshev moments on large ones."""
+r"""The spectrum of a symmetric operator and the geometry of its Krylov spaces.
 
-from collections.abc import Iterable
+All eigenvalues come from a dense matrix (`eigenvalues`, small graphs); the ends of the spectrum from Lanczos
+(`extremes`, `lambda_star`); its distribution on large graphs from Chebyshev moments (`density.density_of_states`).
+`angles` and `grade` describe the terms that a signal generates.
+
+>>> from adaptkry.graphs.graph import Graph
+>>> triangle = Propagation(Graph([[0, 1, 2], [1, 2, 0]]), tau=1.0)
+>>> eigenvalues(triangle)
+tensor([-0.5000, -0.5000,  1.0000], dtype=torch.float64)
+>>> smallest, largest = extremes(triangle)
+>>> round(float(smallest), 6), round(float(largest), 6)
+(-0.5, 1.0)
+>>> grade(triangle, torch.tensor([1.0, 1.0, 1.0])), grade(triangle, torch.tensor([1.0, 0.0, 0.0]))
+(1, 2)
+"""
+
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
@@ -15,54 +30,65 @@ from adaptkry.spectral.propagation import Propagation
 DENSE_LIMIT = 8000  # nodes; a dense float64 matrix of that size is 0.5 GB and takes about a minute
 SMALL = 256  # nodes; up to here a dense matrix is as fast as Lanczos, and exact
 
-
-def eigenvalues(P: Operator, limit: int = DENSE_LIMIT) -> Tensor:
-    """All eigenvalues of a symmetric operator, rising, float64 [n]; dense, so for up to `limit` nodes."""
-    return torch.linalg.eigvalsh(_dense(P, limit))
+MatVec = Callable[[np.ndarray], np.ndarray]
 
 
-def _dense(P: Operator, limit: int) -> Tensor:
+def eigenvalues(P: Operator | Tensor, limit: int = DENSE_LIMIT) -> Tensor:
+    """All eigenvalues of a symmetric operator with at most `limit` rows, in rising order, float64 [n]."""
     P = _symmetric(P)
+    check_dense_size(P, limit)
+    return torch.linalg.eigvalsh(P.to_dense())
+
+
+def eigendecomposition(P: Operator | Tensor, limit: int = DENSE_LIMIT) -> tuple[Tensor, Tensor]:
+    """All eigenvalues [n] in rising order and their eigenvectors, the columns of U [n, n], in float64."""
+    P = _symmetric(P)
+    check_dense_size(P, limit)
+    values, U = torch.linalg.eigh(P.to_dense())
+    return values, U
+
+
+def check_dense_size(P: Operator, limit: int) -> None:
+    """Refuse operators with more than `limit` rows."""
     n = P.shape[0]
     if n > limit:
         raise ValueError(
-            f"all eigenvalues of {n} nodes need a dense matrix of {8e-9 * n**2:.1f} GB; "
-            f"the limit is {limit} nodes. Use density_of_states or extremes, or raise limit=."
+            f"all eigenvalues need a dense matrix of at most {limit} nodes; got {n} nodes, a matrix of "
+            f"{8e-9 * n**2:.1f} GB. Use density_of_states or extremes, or raise limit=."
         )
-    return P.to_dense()
 
 
-def extremes(P: Operator, count: int = 1) -> tuple[Tensor, Tensor]:
-    """The `count` smallest and the `count` largest eigenvalues, each rising, by Lanczos (ARPACK).
+def extremes(P: Operator | Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
+    """The `count` smallest and the `count` largest eigenvalues, each in rising order, by Lanczos (ARPACK).
 
-    Repeated eigenvalues are repeated here. A Krylov space holds but one vector of each eigenspace, so they are
-    found one after the other, each with those before it moved out of the way.
+    Repeated eigenvalues are repeated here. A Krylov space contains only one vector of each eigenspace, so they are
+    found one after the other, each after the eigenvalues found before have been moved to the other end.
     """
     P = _symmetric(P)
     n = P.shape[0]
     if checks.count(count, "count") < 1:
-        raise ValueError(f"count must be 1 or more, but {count} came.")
+        raise ValueError(f"count must be 1 or more; got {count}.")
     if n <= max(SMALL, 4 * count):
         found = eigenvalues(P)
         return found[:count], found[-count:]
     product = _matvec(P)
     pairs = {end: [_eigsh(product, n, end)] for end in ("SA", "LA")}
     low, high = (pairs[end][0][0] for end in pairs)
-    margin = 0.1 * (high - low + max(abs(low), abs(high)))  # clear of the spectrum even where that is one point
+    margin = 0.1 * (high - low + max(abs(low), abs(high)))  # outside the spectrum even if that is a single point
     for end, away in (("SA", high + margin), ("LA", low - margin)):
-        for turn in range(1, count):
+        for seed in range(1, count):
             done = np.linalg.qr(np.stack([vector for _, vector in pairs[end]], 1))[0]
-            pairs[end].append(_eigsh(_moved(product, done, away), n, end, turn))
+            pairs[end].append(_eigsh(_moved(product, done, away), n, end, seed))
     lowest, highest = (torch.tensor(sorted(value for value, _ in pairs[end]), dtype=torch.float64) for end in pairs)
     return lowest, highest
 
 
 def lambda_star(P: Propagation) -> float:
-    r"""The paper's :math:`\lambda^\ast = \max(-\lambda_1, \lambda_{n-1})`: how slowly hops forget (Theorem 1).
+    r"""The paper's :math:`\lambda^\ast = \max(-\lambda_1, \lambda_{n-1})`: how slowly hops converge (Theorem 1).
 
-    The largest eigenvalue of :math:`P_\tau` is 1 with the known eigenvector :math:`D_\tau^{1/2} 1` for each
-    component. Two components mean a second 1; otherwise that vector is taken out and the eigenvalue largest in
-    size is what remains.
+    The largest eigenvalue of :math:`P_\tau` is 1, with the eigenvector :math:`D_\tau^{1/2} 1` for each component. Two
+    components mean a second 1; otherwise that eigenvalue is moved to 0, and :math:`\lambda^\ast` is the largest
+    remaining one in absolute value.
 
     >>> from adaptkry.graphs.graph import Graph
     >>> triangle = Graph([[0, 1, 2], [1, 2, 0]])        # eigenvalues 1, -1/2, -1/2
@@ -74,7 +100,7 @@ def lambda_star(P: Propagation) -> float:
     if components > 1:
         return max(1.0, -float(extremes(P)[0]))
     if n == 1:
-        raise ValueError("lambda* is the second largest eigenvalue in size, but a graph of one node has only one.")
+        raise ValueError("lambda* needs a second eigenvalue; got a graph of one node. Use two nodes or more.")
     if n <= SMALL:
         values = eigenvalues(P)
         return max(-float(values[0]), float(values[-2]))
@@ -92,11 +118,11 @@ def _symmetric(P: Operator | Tensor) -> Operator:
     return P
 
 
-def _matvec(P):
+def _matvec(P: Operator) -> MatVec:
     return lambda v: (P @ torch.from_numpy(np.ascontiguousarray(v, dtype=np.float64)).reshape(-1)).numpy()
 
 
-def _moved(product, vectors: np.ndarray, value: float):
+def _moved(product: MatVec, vectors: np.ndarray, value: float) -> MatVec:
     """The same operator with the eigenvalues of these orthonormal eigenvectors [n, k] changed to `value`."""
 
     def matvec(v):
@@ -107,10 +133,10 @@ def _moved(product, vectors: np.ndarray, value: float):
     return matvec
 
 
-def _eigsh(matvec, n: int, which: str, seed: int = 0) -> tuple[float, np.ndarray]:
+def _eigsh(matvec: MatVec, n: int, which: str, seed: int = 0) -> tuple[float, np.ndarray]:
     """One eigenvalue at an end of the spectrum, and its eigenvector."""
     operator = LinearOperator((n, n), matvec=matvec, dtype=np.float64)  # type: ignore[call-arg]
-    start = np.random.default_rng(seed).standard_normal(n)  # fixed: the same graph gives the same figures
+    start = np.random.default_rng(seed).standard_normal(n)  # fixed: the same graph gives the same digits
     if not matvec(start).any():  # the zero matrix, which ARPACK refuses
         return 0.0, start / np.linalg.norm(start)
     # A long Lanczos run between restarts: 7 times fewer products than SciPy's 20 on a path of 2000 nodes.
@@ -122,7 +148,10 @@ def _eigsh(matvec, n: int, which: str, seed: int = 0) -> tuple[float, np.ndarray
 def angles(terms: Iterable[Tensor]) -> Tensor:
     """Mean angle in degrees between consecutive terms, column by column, float64 [K] (the paper's Figure 3).
 
-    A column that is zero at either hop has no direction and counts as 0 degrees, as in the paper.
+    A column that is zero in either term has no direction and counts as 0 degrees, as in the paper.
+
+    >>> angles([torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), torch.tensor([-1.0, 0.0])])
+    tensor([ 45., 135.], dtype=torch.float64)
     """
     found = []
     if isinstance(terms, Basis):
@@ -131,7 +160,7 @@ def angles(terms: Iterable[Tensor]) -> Tensor:
     for newer in terms:
         if newer.ndim > 2:
             raise ValueError(
-                f"angles belong to one operator, but terms {list(newer.shape)} came. Use one tau at a time."
+                f"angles need terms [n, d] of one operator; got {list(newer.shape)}. Use one tau at a time."
             )
         if older is not None:
             size = older.norm(dim=0) * newer.norm(dim=0)
@@ -140,16 +169,17 @@ def angles(terms: Iterable[Tensor]) -> Tensor:
             found.append(torch.where(size > 0, angle, 0).double().mean())
         older = newer
     if not found:
-        raise ValueError("angles need at least two terms; use a basis of degree 1 or more.")
+        raise ValueError("angles need at least two terms; got fewer. Use a basis of degree 1 or more.")
     return torch.stack(found)
 
 
-def grade(P: Operator, x: Tensor, limit: int = DENSE_LIMIT) -> int:
+def grade(P: Operator | Tensor, x: Tensor, limit: int = DENSE_LIMIT) -> int:
     """Dimension of the Krylov space of one signal: beyond it further hops add nothing (Definition 2).
 
-    For a symmetric operator it is the number of distinct eigenvalues that the signal meets, and is counted as such:
-    eigenvalues closer than 1e-9 are one, and parts of the signal below half its digits are none. (Lanczos ends at
-    the grade as well, but only in exact arithmetic; on a computer it goes on with amplified rounding noise.)
+    For a symmetric operator this is the number of distinct eigenvalues among whose eigenvectors the signal has a
+    component, and it is counted in this way: eigenvalues closer than 1e-9 are one, and components below half of the
+    digits are none. (Lanczos ends at the grade too, but only in exact arithmetic; in floating point it continues with
+    amplified rounding noise.)
 
     >>> from adaptkry.graphs.graph import Graph
     >>> star = Graph([[0, 0, 0], [1, 2, 3]])
@@ -159,8 +189,8 @@ def grade(P: Operator, x: Tensor, limit: int = DENSE_LIMIT) -> int:
     """
     x = checks.floats(x, "the signal")
     if x.squeeze().ndim != 1 and x.numel() != 1:
-        raise ValueError(f"the grade belongs to one signal [n], but {list(x.shape)} came.")
-    values, U = torch.linalg.eigh(_dense(P, limit))
+        raise ValueError(f"the grade needs one signal [n]; got {list(x.shape)}. Call it once per column.")
+    values, U = eigendecomposition(P, limit)
     apart = values.diff() > 1e-9 * values.abs().max()
     which = torch.cat([torch.zeros(1, dtype=torch.long), apart.cumsum(0)])  # [n] number of each eigenspace
     energy = torch.zeros_like(values).index_add(0, which, (U.T @ x.double().reshape(-1)).square())

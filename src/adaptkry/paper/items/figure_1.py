@@ -7,9 +7,12 @@ from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Measurement, RunOptions
 from adaptkry.report import elements
 from adaptkry.spectral.bases import BASES, stack
+from adaptkry.spectral.filters import FIGURE_1
 from adaptkry.spectral.operators import Diagonal
 
 FREQUENCIES = np.linspace(0, 2, 201)  # 1 - lambda
+IDENTITY = np.polynomial.Polynomial([0, 1])  # the frequency itself: a response of it is a list of coefficients
+PRINTED = {f"{name}-pass": response(IDENTITY).coef for name, response in FIGURE_1.items()}  # of 1, x, x^2, ...
 COMMON_FILTERS = {
     "low-pass": lambda x: np.exp(-10 * x**2),
     "band-pass": lambda x: np.exp(-10 * (x - 1) ** 2),
@@ -21,21 +24,21 @@ FITTED_BASES = ("krylov", "chebyshev", "bernstein", "jacobi")
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
     """One measurement per filter; no graph is needed."""
-    return [Measurement(None, name, "", lambda _, name=name: errors(item, name)) for name in item["paper"]]
+    return [Measurement(None, name, "", lambda _, name=name: errors(item, name)) for name in PRINTED]
 
 
 def errors(item: dict, name: str) -> list[dict]:
     """The largest difference of each basis's fit to the printed polynomial, and to the common filter of that name."""
-    targets = {"printed": (4, polynomial(item, name)), "common": (item["ours"]["fit_degree"], common(name))}
+    targets = {"printed": (4, polynomial(name)), "common": (item["ours"]["fit_degree"], common(name))}
     return [
         {"row": name, "column": f"{what}, {basis}", "value": float(np.abs(fit(basis, *target) - target[1]).max())}
         for basis in FITTED_BASES for what, target in targets.items()
     ]  # fmt: skip
 
 
-def polynomial(item: dict, name: str) -> np.ndarray:
+def polynomial(name: str) -> np.ndarray:
     """The printed polynomial on the grid of frequencies."""
-    return np.polynomial.polynomial.polyval(FREQUENCIES, item["paper"][name])
+    return np.polynomial.polynomial.polyval(FREQUENCIES, PRINTED[name])
 
 
 def common(name: str) -> np.ndarray:
@@ -53,9 +56,9 @@ def fit(basis: str, degree: int, target: np.ndarray) -> np.ndarray:
 def section(cells: Cells, item: dict) -> dict:
     """The largest differences, and the four curves."""
     columns = [f"{what}, {basis}" for what in ("printed", "common") for basis in FITTED_BASES]
-    found = [[cells.get((name, column)) for column in columns] for name in item["paper"]]
+    found = [[cells.get((name, column)) for column in columns] for name in PRINTED]
     shown = [[None if one is None else elements.cell(f"{one.mean:.1e}", one.mean) for one in row] for row in found]
-    rows = [[name, *row] for name, row in zip(item["paper"], shown, strict=True)]
+    rows = [[name, *row] for name, row in zip(PRINTED, shown, strict=True)]
     exact = [own.mean <= item["margin"] for (_, column), own in cells.items() if column.startswith("printed")]
     note = (
         f"{sum(exact)} of {len(exact)} fits of the printed polynomials are exact to {item['margin']:.0e}: all bases "
@@ -64,7 +67,7 @@ def section(cells: Cells, item: dict) -> dict:
     )
     return {
         "tables": [elements.table("largest difference of the fit", ["", *columns], rows)],
-        "charts": [curves(item, name) for name in item["paper"]],
+        "charts": [curves(item, name) for name in PRINTED],
         "notes": [note],
     }
 
@@ -73,7 +76,7 @@ def curves(item: dict, name: str) -> dict:
     """The printed polynomial, the common filter and its fit."""
     degree = item["ours"]["fit_degree"]
     lines = [
-        elements.series("printed polynomial", FREQUENCIES, polynomial(item, name)),
+        elements.series("printed polynomial", FREQUENCIES, polynomial(name)),
         elements.series("common filter", FREQUENCIES, common(name), dashed=True),
         elements.series(f"its fit of degree {degree}", FREQUENCIES, fit("chebyshev", degree, common(name))),
     ]
