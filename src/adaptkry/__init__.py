@@ -9,13 +9,11 @@ torch.Size([200, 11, 16])
 Public names are imported when they are first used (PEP 562), so that `import adaptkry` does not import torch.
 """
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from adaptkry.common.version import VERSION
-
 if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_api.py compares the two lists
+    from adaptkry.common.version import __version__ as __version__
     from adaptkry.graphs.graph import Graph as Graph
     from adaptkry.graphs.homophily import homophily as homophily
     from adaptkry.graphs.load import load as load
@@ -67,6 +65,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.training.run import load_run as load_run
 
 _MODULES = {
+    "__version__": "common.version",
     # graphs
     "Graph": "graphs.graph",
     "homophily": "graphs.homophily",
@@ -122,10 +121,7 @@ _MODULES = {
     "KrylovBasis": "integrations.pyg",
     "KrylovConv": "integrations.pyg",
 }
-__version__ = VERSION
-__all__ = ["__version__", *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
-
-logging.getLogger("adaptkry").addHandler(logging.NullHandler())  # nothing is shown unless the user configures logging
+__all__ = [*_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _import(name: str):

@@ -65,9 +65,9 @@ def test_a_folder_of_another_kind_is_not_written_to(ring, run):
 
 def test_folders_for_large_graphs_are_refused_with_the_command_to_use(run, tmp_path):
     run("generate", "big", "--nodes", 200, "--entries", 800, "--features", 4)
-    said = run("inspect", "big", code=2)
-    assert "got the graph folder big. Write its basis first" in said
-    assert "adaptkry propagate big" in said
+    printed = run("inspect", "big", code=2)
+    assert "got the graph folder big. Write its basis first" in printed
+    assert "adaptkry propagate big" in printed
     run("propagate", "big", "--taus", "1", "--degree", "1", "--out", "big-basis")
     assert "got the basis folder big-basis" in run("compare", "big-basis", "--methods", "mlp", code=2)
     block = next((tmp_path / "big-basis").glob("block*.npy"))

@@ -27,8 +27,8 @@ def test_an_interrupted_fit_says_how_to_resume_and_does(tmp_path):
     for sent, code, words in ((signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--resume"])):
         process = start_long(tmp_path, "stopped", *words)
         process.send_signal(sent)
-        _, said = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=60)
         assert process.returncode == code
-        assert "--resume continues in stopped" in said
-        assert "Traceback" not in said
+        assert "--resume continues in stopped" in printed
+        assert "Traceback" not in printed
     assert {path.name for path in (tmp_path / "stopped").iterdir()} == {"checkpoint.safetensors", "journal.jsonl"}

@@ -53,9 +53,9 @@ def test_one_option_has_one_spelling_and_one_meaning():
 
 @pytest.mark.parametrize("option", ["--tau", "--direction", "--batch"])
 def test_an_old_spelling_is_answered_with_the_new_one(option, command):
-    said = command("fit", "csbm", option, "1", code=2).err
-    assert f"No such option: {option}" in said
-    assert f"{option}s" in said or f"{option}-size" in said
+    printed = command("fit", "csbm", option, "1", code=2).err
+    assert f"No such option: {option}" in printed
+    assert f"{option}s" in printed or f"{option}-size" in printed
 
 
 def test_help_tells_the_scheme_of_splits_from_their_number(command):

@@ -41,7 +41,18 @@ print("imported:", [name for name in {HEAVY} if name in sys.modules])
     assert done.stdout == "imported: []\n", done.stderr
 
 
-@pytest.mark.parametrize("module", ["typer", "adaptkry.cli.fit", "torch"])
+def test_log_messages_are_hidden_until_the_user_configures_logging():
+    program = """
+import logging
+import adaptkry.common.lookup
+logging.getLogger("adaptkry.outofcore").warning("hidden")
+logging.basicConfig(format="%(message)s")
+logging.getLogger("adaptkry.outofcore").warning("shown")
+"""
+    assert python(program).stderr == "shown\n"
+
+
+@pytest.mark.parametrize("module", ["typer", "adaptkry.cli.fit", "torch", "numpy"])
 def test_ctrl_c_during_imports_ends_without_a_traceback(module, tmp_path):
     program = """
 import os, signal, sys
@@ -51,7 +62,7 @@ class Interrupt:
         if name == target:
             os.kill(os.getpid(), signal.SIGINT)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background ignores
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in background jobs
 target = sys.argv.pop()
 sys.meta_path.insert(0, Interrupt())
 from adaptkry.cli import main

@@ -5,11 +5,15 @@ the library when it runs.
 """
 
 import os
+import signal
 import sys
+from types import FrameType
 
 
 def main() -> None:
     """Run the command line. Ctrl-C at any time, also during imports, ends it with exit code 130 and no traceback."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
+        signal.signal(signal.SIGINT, interrupt)
     # OpenMP threads that spin while they wait starve each other where cores are shared: with a second process on the
     # same two cores, trainings took ten times as long. This must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -19,3 +23,16 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def interrupt(_signal: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; during an import, exit at once.
+
+    Some libraries catch KeyboardInterrupt while they import others, and fail later: an interrupted import of NumPy by
+    torch ended in a RecursionError.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt

@@ -55,7 +55,7 @@ def print_demo(rows: Sequence[dict]) -> None:
         scores = [f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row in rows if row["method"] == method]
         table.add_row(method, what, *scores)
     Console().print(table)
-    typer.echo("adaptkry was not told which kind of graph it had. Pictures of the filters it learned:")
+    typer.echo("adaptkry does not know which kind of graph it has. Pictures of the filters it learned:")
     for row in rows:
         if row["method"] == "adaptkry":
             typer.echo(f"  {row['picture']}")
