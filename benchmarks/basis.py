@@ -2,10 +2,10 @@
 
     python -m benchmarks.basis [--device cuda] [--rounds 7] [--out results/benchmarks.jsonl]
 
-Every contender keeps all K + 1 hops; ours includes scaling, panels and the stacked result, theirs gets the finished
-matrix P_tau with its values for free. Medians of interleaved rounds, memory kept by the process (see `keep_memory`).
-Bytes count every gathered row once: entries * (4 d + 4) + 2 * 4 n d for each hop (columns as int32, the own row read,
-the result written).
+Every contender keeps all K + 1 hops; ours includes scaling, panels and the stacked result, the others start from the
+finished matrix P_tau. Medians of interleaved rounds, memory kept by the process (see `keep_memory`). Bytes count every
+gathered row once: entries * (4 d + 4) + 2 * 4 n d for each hop (columns as int32, the node's row read, the result
+written).
 """
 
 import argparse
@@ -25,7 +25,7 @@ DEGREE, TAU, TAUS = 10, 0.8, [0.5, 0.8, 1.1]
 
 
 def hops(P, x):
-    """x, Px, ..., P^K x the straightforward way, all kept."""
+    """x, Px, ..., P^K x, one product after the other, all kept."""
     kept = [x]
     for _ in range(DEGREE):
         kept.append(P @ kept[-1])
@@ -33,20 +33,20 @@ def hops(P, x):
 
 
 def in_scipy(matrix: torch.Tensor) -> sp.csr_array:
-    """A torch CSR matrix as SciPy has it."""
+    """A torch CSR matrix as a SciPy matrix."""
     parts = (matrix.values(), matrix.col_indices(), matrix.crow_indices())
     return sp.csr_array(tuple(part.numpy() for part in parts), shape=tuple(matrix.shape))
 
 
 def contenders(shape: Shape, device: str) -> dict:
-    """What is timed on one graph."""
+    """The functions that are timed on one graph."""
     graph, x = power_law(shape), features(shape)
     P, many = Propagation(graph, TAU), Propagation(graph, TAUS)
     P, many, x = P.to(device), many.to(device), x.to(device)
     rival = P.to_csr()
     error = (stack(krylov(P, x, 3))[:, 3] - hops(rival, x)[3]).norm() / x.norm()
     if not error < 1e-5:
-        raise RuntimeError(f"contenders disagree by {float(error):.1e}; a time would mean nothing")
+        raise RuntimeError(f"contenders must agree to 1e-5; they differ by {float(error):.1e}. Repair them first.")
     jobs = {
         "adaptkry": lambda: stack(krylov(P, x, DEGREE)),
         "adaptkry_products": lambda: hops(P, x),
@@ -60,7 +60,7 @@ def contenders(shape: Shape, device: str) -> dict:
 
 
 def measure(name: str, device: str, rounds: int) -> dict:
-    """One row: medians, ratios and gathered bytes a second."""
+    """One row: medians, ratios and gathered bytes per second."""
     shape = SHAPES[name]
     jobs = contenders(shape, device)
     with progress(f"{name} on {device}", len(jobs) * (rounds + 1)) as tick:
@@ -72,7 +72,7 @@ def measure(name: str, device: str, rounds: int) -> dict:
     return {
         "benchmark": "basis",
         "graph": name,
-        "config": {**vars(shape), "degree": DEGREE, "tau": TAU, "taus": TAUS, "dtype": "float32", "rounds": rounds},
+        "settings": {**vars(shape), "degree": DEGREE, "tau": TAU, "taus": TAUS, "dtype": "float32", "rounds": rounds},
         "seed": 0,
         "seconds": spent,
         **ratios,
@@ -90,14 +90,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", default="results/benchmarks.jsonl")
-    asked = parser.parse_args()
-    rows = [measure(name, asked.device, asked.rounds) for name in SHAPES]
-    append(asked.out, rows)
+    arguments = parser.parse_args()
+    rows = [measure(name, arguments.device, arguments.rounds) for name in SHAPES]
+    append(arguments.out, rows)
     show(rows)
 
 
 def show(rows: list[dict]) -> None:
-    """The rows as a table."""
+    """Print the rows as a table."""
     for row in rows:
         print(f"\n{row['graph']}, K = {DEGREE} hops, float32, {row['device']}")
         for what, value in row["seconds"].items():

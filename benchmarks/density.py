@@ -19,19 +19,19 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=400)
     parser.add_argument("--probes", type=int, default=32)
     parser.add_argument("--out", default="results/benchmarks.jsonl")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     P = Propagation(power_law(SHAPES["arxiv"]))
     found = []
-    with progress("density of states", asked.moments // 2 + 1) as advance:
-        settings = {"moments": asked.moments, "probes": asked.probes, "on_progress": lambda *_: advance()}
+    with progress("density of states", arguments.moments // 2 + 1) as advance:
+        settings = {"moments": arguments.moments, "probes": arguments.probes, "on_progress": lambda *_: advance()}
         spent = timing.seconds(lambda: found.append(density_of_states(P, **settings)))
     row = {
         "benchmark": "density_of_states",
         "graph": "arxiv",
-        "config": {
+        "settings": {
             **vars(SHAPES["arxiv"]),
-            "moments": asked.moments,
-            "probes": asked.probes,
+            "moments": arguments.moments,
+            "probes": arguments.probes,
             "bins": len(found[0].mass),
         },
         "seed": 0,
@@ -39,7 +39,7 @@ def main() -> None:
         "largest_error_bar": float(found[0].error.max()),
         **provenance(),
     }
-    append(asked.out, [row])
+    append(arguments.out, [row])
     print(f"density of states, arxiv shape: {spent:.1f} s, largest error bar {row['largest_error_bar']:.4f}")
 
 

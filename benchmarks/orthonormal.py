@@ -1,11 +1,11 @@
-"""What does the orthonormal basis cost over the Krylov basis on a GPU, in time on the device alone?
+"""How much longer does the orthonormal basis take than the Krylov basis on a GPU, in device time?
 
     python -m benchmarks.orthonormal [--degree 10] [--rounds 5] [--out results/benchmarks.jsonl]
 
-`reproduce running-times` has both by the clock, where the host that starts kernels hides some of the difference on
-small graphs. Here the kernels' own times are added up (torch's profiler). A hop of the Krylov basis moves at least four
-times through memory (product and copy, each in and out), one of the orthonormal basis nine times (product, and seven in
-`kernels/lanczos.py`).
+`reproduce running-times` measures wall time, where launching kernels hides some of the difference on small graphs. Here
+the times of the kernels are added up (torch's profiler). A hop of the Krylov basis is read or written at least four
+times (product and copy), one of the orthonormal basis nine times (product, and seven in
+`spectral/kernels/triton_lanczos.py`).
 """
 
 import argparse
@@ -24,27 +24,27 @@ METHODS = ("adaptkry", "orthkry")
 
 
 def device_seconds(job, rounds: int) -> float:
-    """Time that kernels and copies of one call take on the device, the mean over rounds."""
-    job()  # kernels are compiled by then
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
+    """Device time of the kernels and copies of one call, the mean over rounds."""
+    job()  # compiles the kernels
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
         for _ in range(rounds):
             job()
         torch.cuda.synchronize()
-    return sum(one.self_device_time_total for one in seen.key_averages()) / rounds / 1e6
+    return sum(one.self_device_time_total for one in profiler.key_averages()) / rounds / 1e6
 
 
-def measured(name: str, degree: int, rounds: int) -> dict:
+def measure(name: str, degree: int, rounds: int) -> dict:
     """One row."""
     graph = load(name)
-    made = {method: recipe(method, name, degree=degree, taus=(0.8,)) for method in METHODS}
-    P = propagation(graph, made["adaptkry"], 0.8, "both").to("cuda")
-    x = scaled_features(graph, made["adaptkry"]).cuda()
-    jobs = {method: lambda one=one: basis_terms(P, x, one) for method, one in made.items()}
+    recipes = {method: recipe(method, name, degree=degree, taus=(0.8,)) for method in METHODS}
+    P = propagation(graph, recipes["adaptkry"], 0.8, "both").to("cuda")
+    x = scaled_features(graph, recipes["adaptkry"]).cuda()
+    jobs = {method: lambda one=one: basis_terms(P, x, one) for method, one in recipes.items()}
     device = {method: device_seconds(job, rounds) for method, job in jobs.items()}
     clock = timing.interleaved(jobs, max(7, rounds), "cuda")
     into = torch.empty_like(x)
     return {
-        "benchmark": "orthonormal", "graph": name, "config": {"degree": degree, "rounds": rounds}, "seed": 0,
+        "benchmark": "orthonormal", "graph": name, "settings": {"degree": degree, "rounds": rounds}, "seed": 0,
         "seconds": device, "device_ratio": device["orthkry"] / device["adaptkry"],
         "clock_seconds": clock, "clock_ratio": clock["orthkry"] / clock["adaptkry"],
         "copy_of_a_hop_seconds": device_seconds(lambda: into.copy_(x), 20), "hop_bytes": x.numel() * 4,
@@ -58,12 +58,12 @@ def main() -> None:
     parser.add_argument("--degree", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", default="results/benchmarks.jsonl")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     for name in GRAPHS:
-        row = measured(name, asked.degree, asked.rounds)
-        append(asked.out, [row])
+        row = measure(name, arguments.degree, arguments.rounds)
+        append(arguments.out, [row])
         spent = ", ".join(f"{method} {1e3 * seconds:.3f} ms" for method, seconds in row["seconds"].items())
-        print(f"{name}: {spent}; ratio {row['device_ratio']:.2f} on the device, {row['clock_ratio']:.2f} by the clock")
+        print(f"{name}: {spent}; ratio {row['device_ratio']:.2f} in device time, {row['clock_ratio']:.2f} in wall time")
 
 
 if __name__ == "__main__":

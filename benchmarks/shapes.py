@@ -1,4 +1,4 @@
-"""Graphs of a benchmark's size and skew, since the benchmark's own data may not be at hand."""
+"""Random graphs of a benchmark's size and degree distribution, for machines without its data."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from adaptkry.graphs.graph import Graph
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a graph is, and how wide its features are."""
+    """Numbers of nodes, entries and features."""
 
     nodes: int
     entries: int
@@ -24,14 +24,14 @@ SHAPES = {
 
 
 def power_law(shape: Shape, exponent: float = 2.5, seed: int = 0) -> Graph:
-    """Chung-Lu graph: ends of edges drawn in proportion to power-law weights, node order shuffled."""
+    """Chung-Lu graph: ends of edges are drawn in proportion to power-law weights, in shuffled node order."""
     random = np.random.default_rng(seed)
     weight = (np.arange(shape.nodes) + 10.0) ** (-1 / (exponent - 1))
     random.shuffle(weight)
-    ladder = np.cumsum(weight / weight.sum())
+    cumulative = np.cumsum(weight / weight.sum())
     wanted, pairs = shape.entries // 2, np.empty((2, 0), dtype=np.int64)
-    while pairs.shape[1] < wanted:  # repeats and loops are dropped, so draw until there are enough
-        drawn = np.searchsorted(ladder, random.random((2, wanted))).clip(max=shape.nodes - 1)
+    while pairs.shape[1] < wanted:  # repeated edges and self-loops are dropped, so draw until there are enough
+        drawn = np.searchsorted(cumulative, random.random((2, wanted))).clip(max=shape.nodes - 1)
         drawn = np.sort(drawn[:, drawn[0] != drawn[1]], axis=0)
         pairs = np.unique(np.concatenate([pairs, drawn], axis=1), axis=1)
     return Graph(pairs[:, random.permutation(pairs.shape[1])[:wanted]], nodes=shape.nodes)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.six [--device cuda] [--out results/adaptkry.jsonl]
 
-The clock covers basis, training and evaluation. `--directed` adds Chameleon and Squirrel with direction "out", K = 4
+The time covers basis, training and evaluation. `--directed` adds Chameleon and Squirrel with direction "out", K = 4
 and hop normalisation.
 """
 
@@ -16,7 +16,7 @@ from adaptkry.common.rows import append, provenance
 from adaptkry.graphs import splits
 from adaptkry.graphs.load import load
 from adaptkry.models.recipe import recipe
-from adaptkry.training import fit as fitting
+from adaptkry.training.fit import choose_device, fit
 
 SIX = ("cora", "citeseer", "pubmed", "actor", "chameleon", "squirrel")
 DIRECTED = {"directions": ("out",), "degree": 4, "taus": (1.0,), "hop_norm": True}
@@ -24,27 +24,27 @@ DIRECTED = {"directions": ("out",), "degree": 4, "taus": (1.0,), "hop_norm": Tru
 
 def measure(name: str, changes: dict, device: torch.device, seeds: int, restarts: int) -> list[dict]:
     """Train one graph; every row carries the time and memory of the whole fit."""
-    graph, kept = load(name), []
-    made, split = recipe("adaptkry", name, **changes), splits.class_balanced(graph.y)
+    graph, runs = load(name), []
+    trained, chosen = recipe("adaptkry", name, **changes), splits.class_balanced(graph.y)
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     options = {"seeds": seeds, "restarts": restarts, "device": str(device)}
-    spent = timing.seconds(lambda: kept.append(fitting.fit(graph, made, split, **options)), device)
-    width, members = 4 * graph.nodes * graph.features.shape[1], len(kept[0].results)
+    spent = timing.seconds(lambda: runs.append(fit(graph, trained, chosen, **options)), device)
+    width, members = 4 * graph.nodes * graph.features.shape[1], len(runs[0].results)
     memory = {
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
-        "basis_bytes": width * (made.degree + 1),
-        "largest_activation_bytes": width * members,  # all members' weighted hops before the rows are picked
+        "basis_bytes": width * (trained.degree + 1),
+        "largest_activation_bytes": width * members,  # weighted hops of all members, before rows are selected
     }
-    epochs = len(kept[0].curves["loss"])
+    epochs = len(runs[0].curves["loss"])
     extra = {"benchmark": "six", "run_seconds": spent, "run_epochs": epochs, "members": members, **memory}
     extra |= {"restarts": restarts}
-    return [{**result.to_row(), **extra} for result in kept[0].results]
+    return [{**result.to_row(), **extra} for result in runs[0].results]
 
 
 def show(what: str, rows: list[dict]) -> None:
-    """One line a graph."""
+    """Print one line per graph."""
     scores, first = np.array([row["test"] for row in rows if row["chosen"]]) * 100, rows[0]
     memory = ""
     if first["peak_bytes"]:
@@ -59,18 +59,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--directed", action="store_true")
-    parser.add_argument("--seeds", type=int, default=1, help="trainings a split")
-    parser.add_argument("--restarts", type=int, default=1, help="trainings, of which the best on validation counts")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings per split")
+    parser.add_argument(
+        "--restarts", type=int, default=1, help="trainings per split and seed, of which the best on validation is kept"
+    )
     parser.add_argument("--graphs", nargs="+", default=list(SIX))
     parser.add_argument("--out", default="results/adaptkry.jsonl")
-    asked = parser.parse_args()
-    device = fitting.choose_device(asked.device)
-    jobs = [(name, {}) for name in asked.graphs]
-    jobs += [(name, DIRECTED) for name in ("chameleon", "squirrel")] if asked.directed else []
+    arguments = parser.parse_args()
+    device = choose_device(arguments.device)
+    graphs = [(name, {}) for name in arguments.graphs]
+    graphs += [(name, DIRECTED) for name in ("chameleon", "squirrel")] if arguments.directed else []
     total = 0.0
-    for name, changes in jobs:
-        rows = measure(name, changes, device, asked.seeds, asked.restarts)
-        append(asked.out, rows)
+    for name, changes in graphs:
+        rows = measure(name, changes, device, arguments.seeds, arguments.restarts)
+        append(arguments.out, rows)
         show(f"{name} {'out' if changes else ''}", rows)
         total += 0 if changes else rows[0]["run_seconds"]
     print(f"all six: {total:.1f} s on {provenance(device)['device']}")

@@ -1,0 +1,15 @@
+"""The tables in the README are those of the rows."""
+
+from pathlib import Path
+
+from benchmarks.readme import accuracy, replace, speed
+
+from adaptkry.common.rows import read
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_nobody_edits_the_tables_of_the_readme_by_hand():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for marker, table, rows in (("speed", speed, "benchmarks.jsonl"), ("accuracy", accuracy, "adaptkry.jsonl")):
+        assert replace(text, marker, table(read(ROOT / "results" / rows))) == text
