@@ -185,3 +185,8 @@ def test_a_users_mistake_gives_one_line_and_exit_code_two(words, message, comman
 def test_whole_numbers_may_have_an_exponent(run):
     assert "must be a whole number; got 'many'" in run("generate", "g", "--nodes", "many", "--entries", "1e3", code=2)
     assert "must be a whole number; got '1.5'" in run("generate", "g", "--nodes", "1.5", "--entries", "1e3", code=2)
+
+
+def test_only_takes_names_of_rows_and_columns(run):
+    words = ["reproduce", "tying", "--quick", "--out", "rows", "--docs", "pages"]
+    assert "unknown row or column 'untid'. Did you mean 'untied'" in run(*words, "--only", "tied,untid", code=2)

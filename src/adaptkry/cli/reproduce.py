@@ -1,14 +1,17 @@
 """`adaptkry reproduce`."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from adaptkry.cli.options import DataRoot, Device, Json, comma_separated, log
 from adaptkry.paper import ITEM_NAMES
+
+if TYPE_CHECKING:
+    from adaptkry.paper.measure import RunOptions
 
 EXAMPLES = (
     "adaptkry reproduce angles",
@@ -70,8 +73,9 @@ def reproduce(
             interruptible(lambda: f"finished cells are in {rows}; --resume skips them"),
             progress("cells", total, quiet=as_json) as advance,
         ):
-            on_progress = lambda _done, _total: advance()  # noqa: E731
-            outcomes = paper.reproduce(names, options, rows, only=chosen, resume=resume, on_progress=on_progress)
+            outcomes = paper.reproduce(
+                names, options, rows, only=chosen, resume=resume, on_progress=lambda _done, _total: advance()
+            )
     page = documents.write(names, rows, pages, quick)
     for text in documents.skipped(names, rows):
         log.warning(f"skipped: {text}")
@@ -97,7 +101,7 @@ def item_name(name: str) -> str:
     return name
 
 
-def cell_names(text: str, items: list[str], options) -> list[str]:
+def cell_names(text: str, items: Sequence[str], options: "RunOptions") -> list[str]:
     """The names of rows and columns in a comma-separated list."""
     from adaptkry.paper.reproduce import measurements_of
 
