@@ -61,6 +61,21 @@ def random_graph(
     )
 
 
+def complete(n: int) -> Graph:
+    """All pairs of n nodes."""
+    return Graph(np.stack(np.triu_indices(n, 1)))
+
+
+def cycle(n: int) -> Graph:
+    """A ring of n nodes."""
+    return Graph([np.arange(n), (np.arange(n) + 1) % n])
+
+
+def star(leaves: int) -> Graph:
+    """Node 0 and its neighbours 1 .. leaves."""
+    return Graph([[0] * leaves, range(1, leaves + 1)])
+
+
 @st.composite
 def graphs(
     draw,

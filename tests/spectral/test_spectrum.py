@@ -1,4 +1,5 @@
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -8,15 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.spectral import density
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import density_of_states
-from adaptkry.spectral.operators import Diagonal
 from adaptkry.spectral.propagation import Laplacian, Propagation
 from adaptkry.spectral.spectrum import angles, eigenvalues, extremes, grade, lambda_star
-from benchmark_graphs import benchmark_graph
 from contracts import assert_close, random_signal
-from strategies import graphs, random_graph
+from strategies import complete, graphs, random_graph, star
 
 TAUS = [0.3, 0.5, 1.0, 1.5, 1.7]
 
@@ -25,30 +23,22 @@ one_tau = st.floats(0.3, 1.7) | st.sampled_from(TAUS)
 
 
 def by_formula(graph: Graph, tau: float, eigvalsh=lambda P: torch.linalg.eigvalsh(torch.from_numpy(P)).numpy()):
-    """Eigenvalues of P_tau of an undirected graph, without any of our operators."""
+    """Eigenvalues of P_tau of an undirected graph, without any operator of the library."""
     A = graph.adjacency.toarray()
-    lone = A.sum(1) == 0
-    A = tau * A + np.diag(np.where(lone, 1, 1 - tau))
+    isolated = A.sum(1) == 0
+    A = tau * A + np.diag(np.where(isolated, 1, 1 - tau))
     root = np.sqrt(A.sum(1))
     return eigvalsh(A / root / root[:, None])
 
 
 def bipartite(seed: int = 0, n: int = 300, m: int = 900) -> Graph:
-    """Every edge joins an even and an odd node; node n - 1 hangs on a path through all, so it is connected."""
+    """Every edge joins an even and an odd node; a path through all nodes connects the graph."""
     random = np.random.default_rng(seed)
     even, odd = 2 * random.integers(0, n // 2, m), 2 * random.integers(0, n // 2, m) + 1
     return Graph(np.hstack([[even, odd], [np.arange(n - 1), np.arange(1, n)]]))
 
 
-def complete(n: int) -> Graph:
-    return Graph(np.stack(np.triu_indices(n, 1)))
-
-
-def star(leaves: int) -> Graph:
-    return Graph(np.stack([np.zeros(leaves, dtype=int), np.arange(1, leaves + 1)]))
-
-
-# More nodes than `spectrum.SMALL`: Lanczos, not the dense matrix, has to find them.
+# More nodes than `spectrum.SMALL`: eigenvalues are found by Lanczos, not from the dense matrix.
 LARGE = {
     "two halves and isolated nodes": lambda: random_graph(0, 300, 1200),
     "connected": lambda: random_graph(1, 300, 1200, connected=True),
@@ -58,7 +48,14 @@ LARGE = {
     "complete": lambda: complete(280),
     "no edge": lambda: Graph(np.zeros((2, 0), dtype=int), nodes=300),
 }
-every_large_graph = pytest.mark.parametrize("graph", [make() for make in LARGE.values()], ids=list(LARGE))
+every_large_graph = pytest.mark.parametrize("name", LARGE)
+
+
+@cache
+def large(name: str, tau: float) -> tuple[Propagation, np.ndarray]:
+    """The operator of a large graph and its eigenvalues."""
+    graph = LARGE[name]()
+    return Propagation(graph, tau), by_formula(graph, tau)
 
 
 @given(graph=graphs(directed=False), tau=one_tau)
@@ -69,9 +66,10 @@ def test_eigenvalues_equal_numpys(graph, tau):
 
 @every_large_graph
 @pytest.mark.parametrize(("tau", "count"), [*((tau, 1) for tau in TAUS), (0.5, 5), (1.5, 5)])
-def test_lanczos_finds_both_ends_of_the_spectrum_with_repetitions(graph, tau, count):
-    low, high = extremes(Propagation(graph, tau), count)
-    wanted = torch.from_numpy(by_formula(graph, tau))
+def test_lanczos_finds_both_ends_of_the_spectrum_with_repetitions(name, tau, count):
+    P, values = large(name, tau)
+    low, high = extremes(P, count)
+    wanted = torch.from_numpy(values)
     assert_close(low, wanted[:count], rtol=0, atol=1e-9)
     assert_close(high, wanted[-count:], rtol=0, atol=1e-9)
 
@@ -86,9 +84,9 @@ def test_extremes_of_a_small_graph_are_exact_and_at_most_all(graph, tau, count):
 
 @every_large_graph
 @pytest.mark.parametrize("tau", TAUS)
-def test_lambda_star_of_a_large_graph_is_the_second_largest_eigenvalue_in_size(graph, tau):
-    wanted = by_formula(graph, tau)
-    assert lambda_star(Propagation(graph, tau)) == pytest.approx(max(-wanted[0], wanted[-2]), abs=1e-9)
+def test_lambda_star_of_a_large_graph_is_the_second_largest_eigenvalue_in_size(name, tau):
+    P, wanted = large(name, tau)
+    assert lambda_star(P) == pytest.approx(max(-wanted[0], wanted[-2]), abs=1e-9)
 
 
 @given(graph=graphs(directed=False, min_nodes=2), tau=one_tau)
@@ -96,113 +94,6 @@ def test_lambda_star_of_a_small_graph_is_the_second_largest_eigenvalue_in_size(g
     sizes = np.sort(np.abs(by_formula(graph, tau)))  # one 1 is left out: the largest eigenvalue itself
     without = np.delete(sizes, np.abs(sizes - 1).argmin())
     assert lambda_star(Propagation(graph, tau)) == pytest.approx(without.max(), abs=1e-10)
-
-
-# Density of states
-
-
-def exact_shares(P, density) -> np.ndarray:
-    values = eigenvalues(P).numpy()
-    return np.histogram(values, density.edges)[0] / len(values)
-
-
-@pytest.mark.parametrize("tau", [0.01, *TAUS])
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("moments", "probes"), [(2, 2), (50, 4), (151, 16), (400, 32)])
-def test_density_is_right_within_its_error_bars(tau, seed, moments, probes):
-    n = [20, 60, 150, 300][seed]
-    P = Propagation(random_graph(seed, n, 3 * n, weighted=seed == 1, connected=seed == 2), tau)
-    found = density_of_states(P, moments=moments, probes=probes, seed=seed)
-    assert found.mass.sum() == pytest.approx(1, abs=1e-6)
-    assert (found.mass > -1e-6).all()
-    assert exact_shares(P, found).sum() == 1  # no eigenvalue outside the bins
-    assert (np.abs(found.mass - exact_shares(P, found)) <= found.error).all()
-
-
-@pytest.mark.parametrize("moments", [40, 400, 4000])
-def test_error_bars_cover_an_eigenvalue_that_sits_on_the_edge_between_two_bins(moments):
-    P = Propagation(star(200), 1.0)  # 199 of 201 eigenvalues are 0, and so is the edge between bins 24 and 25
-    found = density_of_states(P, moments=moments, bins=50)
-    assert (np.abs(found.mass - exact_shares(P, found)) <= found.error).all()
-    assert found.error[:20].max() < 0.1  # and only there are they large
-
-
-@pytest.mark.parametrize("P", [Propagation(LARGE["no edge"](), 0.5), Diagonal(torch.zeros(300))], ids=["I", "0"])
-def test_a_spectrum_of_a_single_point_lies_in_one_bin(P):
-    found = density_of_states(P, moments=400)
-    assert found.mass[25] > 0.95
-    assert np.isfinite(found.error).all()
-
-
-@pytest.mark.parametrize("tau", [0.3, 0.01])
-def test_rounding_does_not_explode_where_the_spectrum_is_narrow(tau):
-    """Self-loops only: every eigenvalue is 1, give or take the last bit of each node's scaling."""
-    weights = np.random.default_rng(0).uniform(0.5, 9, 300)
-    found = density_of_states(Propagation(Graph([np.arange(300)] * 2, weights=weights), tau))
-    assert found.mass.sum() == pytest.approx(1, abs=1e-6)
-    assert (found.error < 1.1).all()
-
-
-def test_error_bars_shrink_with_moments_and_probes():
-    P = Propagation(random_graph(3, 300, 1500), 1.0)
-    total = lambda moments, probes: density_of_states(P, moments=moments, probes=probes).error.sum()  # noqa: E731
-    assert total(100, 8) > 1.5 * total(800, 8) > 2 * total(800, 512)
-
-
-def test_sampling_error_has_the_promised_size():
-    """Over 200 seeds the spread of a bin's mass stays below the bound sqrt(2 mass / (n probes)), not far below."""
-    P = Propagation(random_graph(4, 100, 600), 1.0)
-    masses = np.stack([density_of_states(P, moments=20, probes=4, bins=4, seed=seed).mass for seed in range(200)])
-    bound = np.sqrt(2 * masses.mean(0) / 400)
-    spread = masses.std(0, ddof=1)
-    assert (spread < 1.1 * bound).all()  # 5 % is the standard error of such a spread
-    assert spread.max() > 0.3 * bound.max()
-
-
-def test_moments_are_traces_of_chebyshev_polynomials():
-    P = Propagation(random_graph(5, 30, 60), 1.5)
-    values = eigenvalues(P).numpy()
-    centre, half = (values[-1] + values[0]) / 2, (values[-1] - values[0]) / 2 * 1.000001
-    exact = np.cos(np.arange(21)[:, None] * np.arccos((values - centre) / half)).mean(1)
-    found = density._moments(P, centre, half, 21, 20_000, 0, torch.float64)  # [21, probes]
-    error = found.std(1, ddof=1) / np.sqrt(20_000)
-    assert found[0] == pytest.approx(1)  # n / n for every probe
-    assert (np.abs(found.mean(1) - exact) <= 4 * error + 1e-12).all()
-    assert error.max() < 0.01
-
-
-def test_jacksons_kernel_is_positive_and_narrow():
-    """What the error bars rest on: no negative mass, and a width of pi / M."""
-    for count in (5, 64):
-        damping = density._jackson(count)
-        angle = np.linspace(-np.pi, np.pi, 4001)[:-1]
-        kernel = 1 + 2 * np.cos(np.outer(angle, np.arange(1, count))) @ damping[1:]
-        assert damping[0] == pytest.approx(1)
-        assert kernel.min() > -1e-10
-        spread = np.sqrt((kernel * (2 - 2 * np.cos(angle))).mean())  # of a point on the circle
-        assert spread == pytest.approx(np.pi / (count + 1), rel=0.05)
-
-
-def test_progress_is_reported_once_per_product():
-    seen = []
-    density_of_states(Propagation(complete(5)), moments=20, on_progress=lambda *step: seen.append(step))
-    assert seen == [(done, 11) for done in range(1, 12)]  # T_0 .. T_10 give 20 moments
-
-
-def test_centres_and_density_belong_to_the_bins():
-    found = density_of_states(Propagation(complete(9)), bins=7)
-    assert_close(found.centres, (found.edges[:-1] + found.edges[1:]) / 2)
-    assert (found.density * np.diff(found.edges)).sum() == pytest.approx(1)
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("tau", [0.5, 1.0, 1.5])
-def test_density_of_chameleon_is_right_and_sharp(tau):
-    P = Propagation(benchmark_graph("chameleon").undirected(), tau)
-    found = density_of_states(P, moments=2000)
-    assert (np.abs(found.mass - exact_shares(P, found)) <= found.error).all()
-    assert found.error.sum() < 0.3  # all 51 bars together, of a mass of 1
-    assert found.error.max() < 0.06
 
 
 # Angles
@@ -231,7 +122,7 @@ def test_a_zero_column_counts_as_zero_degrees():
     x, y = torch.eye(3)[:, :2], torch.eye(3)[:, 1:]  # two columns, at right angles
     assert angles([x, y]).tolist() == [90]
     assert angles([torch.cat([x, torch.zeros(3, 2)], 1), torch.cat([y, x], 1)]).tolist() == [45]
-    assert angles([x[:, 0], y[:, 0], -y[:, 0]]).tolist() == [90, 180]  # one signal [n] will do
+    assert angles([x[:, 0], y[:, 0], -y[:, 0]]).tolist() == [90, 180]  # also for signals [n]
 
 
 # Grade

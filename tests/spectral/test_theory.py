@@ -14,7 +14,7 @@ from adaptkry.spectral.bases import BASES, krylov, stack
 from adaptkry.spectral.filters import Filter, monomials
 from adaptkry.spectral.propagation import Laplacian, Propagation
 from contracts import assert_close, random_signal
-from strategies import graphs, random_graph
+from strategies import complete, cycle, graphs, random_graph, star
 
 CHECKS = {
     "Proposition 1": theory.every_filter_is_krylov,
@@ -28,14 +28,6 @@ CHECKS = {
 every_check = pytest.mark.parametrize("name", CHECKS)
 
 
-def cycle(n: int) -> Graph:
-    return Graph([np.arange(n), (np.arange(n) + 1) % n])
-
-
-def star(leaves: int) -> Graph:
-    return Graph([[0] * leaves, range(1, leaves + 1)])
-
-
 EDGE = Graph([[0], [1]])
 SHAPES = {
     "one node": Graph(np.zeros((2, 0), dtype=int), nodes=1),
@@ -45,13 +37,13 @@ SHAPES = {
     "triangle": cycle(3),
     "bipartite": cycle(8),
     "star": star(5),
-    "complete": Graph(np.stack(np.triu_indices(9, 1))),
+    "complete": complete(9),
     "two components": Graph([[0, 1, 2, 3, 4], [1, 2, 0, 4, 5]]),
     "two classes": csbm(nodes=60, phi=-0.5, seed=2),
 }
 
 
-# Every claim, as corrected, on every kind of graph
+# Every claim, as corrected, on many kinds of graphs
 
 
 @every_check
@@ -79,11 +71,11 @@ def test_check_all_makes_every_check_once():
 
 @every_check
 def test_directed_graph_is_refused(name):
-    with pytest.raises(ValueError, match=r"undirected graphs, but a directed one came. Use graph.undirected\(\)"):
+    with pytest.raises(ValueError, match=r"needs an undirected graph; got a directed one\. Use graph\.undirected\(\)"):
         CHECKS[name](Graph([[0, 1, 2], [1, 2, 0]], directed=True))
 
 
-# Every check can fail: a wrong world must be seen
+# Every check can fail: wrong operators must be detected
 
 
 class Wrong(Propagation):
@@ -94,7 +86,7 @@ class Wrong(Propagation):
 
 
 class Nonlinear(Wrong):
-    """Not a matrix at all: filters over two bases are then no longer two spellings of one polynomial."""
+    """Not a matrix at all: filters over two bases are then no longer the same polynomial."""
 
     def __matmul__(self, x):
         return super().__matmul__(x).tanh()
@@ -107,14 +99,14 @@ class Larger(Wrong):
         return 2 * super().__matmul__(x)
 
 
-class Deaf(Wrong):
-    """P_1 whatever tau."""
+class IgnoresTau(Wrong):
+    """P_1 for every tau."""
 
     def __init__(self, graph, tau=1.0):  # noqa: ARG002
         super().__init__(graph, 1.0)
 
 
-class Unhinged(Wrong):
+class DriftingZeros(Wrong):
     """Zero eigenvalues of the Laplacian drift with tau."""
 
     def __matmul__(self, x):
@@ -123,7 +115,7 @@ class Unhinged(Wrong):
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("Proposition 1", Nonlinear), ("Theorem 2", Larger), ("Theorem 3", Deaf), ("Theorem 3", Unhinged)],
+    [("Proposition 1", Nonlinear), ("Theorem 2", Larger), ("Theorem 3", IgnoresTau), ("Theorem 3", DriftingZeros)],
 )
 def test_check_fails_when_the_operator_is_wrong(name, wrong, monkeypatch):
     graph = csbm(nodes=40, seed=1)
@@ -142,12 +134,12 @@ def test_proposition_2_fails_for_any_other_number_of_terms(wrong, monkeypatch):
 def test_theorem_1_fails_below_its_bound(monkeypatch):
     graph = random_graph(1, 30, 20, connected=True)
     assert theory.hops_converge(graph).holds
-    monkeypatch.setattr(theory.spectrum, "lambda_star", lambda _: 0.5)  # mixes faster than it does
+    monkeypatch.setattr(theory.spectrum, "lambda_star", lambda _: 0.5)  # a smaller value than the true one
     assert not theory.hops_converge(graph).holds
 
 
 def test_theorem_2_fails_where_hops_grow():
-    """For tau > 1 the proof's step is not available, and on an isolated edge the bound is indeed broken."""
+    """For tau > 1 a step of the proof fails, and on an isolated edge the bound is indeed violated."""
     x_grows = [theory.information_loss_is_bounded(EDGE, terms=1, tau=tau) for tau in (1.0, 3.0)]
     assert [check.holds for check in x_grows] == [True, False]
     assert ["never grow" in check.measured for check in x_grows] == [True, False]
@@ -176,7 +168,7 @@ def test_footnote_check_fails_if_the_grade_did_not_depend_on_tau(monkeypatch):
         (SHAPES["no edge"], 0.5, "two or more components"),
     ],
 )
-def test_theorem_1_does_not_apply_where_hops_never_settle(graph, tau, why):
+def test_theorem_1_does_not_apply_where_hops_do_not_converge(graph, tau, why):
     found = theory.hops_converge(graph, tau=tau)
     assert found.note.startswith("does not apply")
     assert why in found.note
@@ -193,16 +185,16 @@ def test_section_4_does_not_apply_without_two_known_classes(labels):
 
 @pytest.mark.parametrize("epsilon", [0, 1, -0.5])
 def test_epsilon_outside_0_and_1_is_refused(epsilon):
-    with pytest.raises(ValueError, match=f"epsilon must lie between 0 and 1, but {epsilon} came"):
+    with pytest.raises(ValueError, match=rf"epsilon must lie between 0 and 1; got {epsilon}\. Try 0\.1"):
         theory.mixing_bound(EDGE, epsilon=epsilon)
 
 
 # The statements themselves, by other means than the checks
 
 
-@pytest.mark.parametrize("name", [name for name in BASES if name != "orthonormal"])
+@pytest.mark.parametrize("name", [name for name, basis in BASES.items() if basis.response_from == "polynomial"])
 def test_every_basis_spans_all_polynomials(name):
-    """Proposition 1 both ways: the change to monomials can be undone."""
+    """Proposition 1 in both directions: the change to monomials is invertible."""
     phi = monomials(BASES[name], 8)
     assert torch.linalg.matrix_rank(phi) == 9
     weights = random_signal(9)
@@ -225,7 +217,7 @@ def test_information_loss_is_below_a_sharper_bound_than_printed(graph, tau, kept
     """With hop norms falling the loss is at most 1 - sqrt(K/t), which is below sqrt((t-K)/t)."""
     terms = list(krylov(Propagation(graph, tau), random_signal(graph.nodes, 1), 11))
     sizes = torch.stack([term.norm() for term in terms])
-    assert (sizes.diff() <= 1e-12).all()  # the proof prints: they rise
+    assert (sizes.diff() <= 1e-12).all()  # the paper's proof says that they rise
     loss = float(1 - sizes[:kept].norm() / sizes.norm())
     assert loss <= 1 - math.sqrt(kept / 12) + 1e-12
     assert 1 - math.sqrt(kept / 12) <= math.sqrt((12 - kept) / 12)
@@ -248,7 +240,7 @@ def test_nonzero_eigenvalues_grow_strictly_and_zeros_stay(graph, low, high):
     assert (after[components:] > before[components:]).all()
 
 
-def test_small_weights_with_tau_above_1_have_no_spectrum_to_grow():
+def test_small_weights_with_tau_above_1_have_no_real_spectrum():
     """Theorem 3 needs d_min >= 1 beyond tau = 1: with d = 0.2 the matrix is not even real for tau = 1.5."""
     with pytest.raises(ValueError, match=r"got tau = 1\.5 and node 0 with weighted degree d = 0\.2"):
         theory.spectrum_grows_with_tau(Graph([[0], [1]], weights=[0.2]), taus=(1.0, 1.5))
@@ -284,27 +276,27 @@ def test_label_quotient_of_y_itself_is_another_number():
 
 
 def test_printed_theorem_4_is_false_for_some_taus():
-    """Read as 'for every tau', it has counterexamples on most graphs; read as 'for some', tau = 1 will do."""
+    """Read as 'for every tau', it has counterexamples on most graphs; read as 'for some', tau = 1 suffices."""
     found = [theory.some_tau_is_nearer(random_graph(seed, 30, 60, connected=True)) for seed in range(10)]
     assert all(check.holds for check in found)
     assert sum("farther than tau 1: none" not in check.measured for check in found) >= 8
 
 
 def unexplained(B: torch.Tensor, wanted: torch.Tensor) -> float:
-    """What the best combination of the columns of B leaves of a signal."""
+    """The relative residual of the best combination of the columns of B."""
     best = torch.linalg.lstsq(B, wanted[:, None], driver="gelsd").solution[:, 0]
     return float((wanted - B @ best).norm() / wanted.norm())
 
 
 def test_tied_filter_of_several_taus_is_a_restriction_of_untied_ones():
-    """Equation 8: one weight a hop for all taus expresses less than a weight for each hop and tau."""
+    """Equation 8: one weight per hop for all taus expresses less than one weight per hop and tau."""
     graph, x, weights = csbm(nodes=40, seed=3), random_signal(40, 1), random_signal(5)
     each = [stack(krylov(Propagation(graph, tau), x, 4))[:, :, 0] for tau in (0.5, 0.8, 1.1)]  # r of [n, K+1]
     tied, untied = torch.stack(each).mean(0), torch.cat(each, 1)
     assert_close(untied @ (weights / 3).repeat(3), tied @ weights)  # tied is untied with equal weights
     wanted = random_signal(40)
     assert unexplained(untied, wanted) < 0.95 * unexplained(tied, wanted)
-    one = each[1] @ weights  # a filter of tau = 0.8 alone: untied contains it, tied does not
+    one = each[1] @ weights  # a filter of tau = 0.8 only: untied contains it, tied does not
     assert unexplained(untied, one) < 1e-10
     assert unexplained(tied, one) > 1e-4
 

@@ -34,7 +34,7 @@ class GpuDropout:
 
         self.kernels = kernels
         self.member_seeds = torch.tensor([seed % 2**32 for seed in seeds], device=device)  # [b]
-        self.rates = {name: kernels.Odds(values, device) for name, values in rates.items()}
+        self.rates = {name: kernels.DropoutRates(values, device) for name, values in rates.items()}
         # Both are set before every step: the number of the step [], and each member's number of real rows [b].
         self.step, self.row_counts = self.member_seeds[0], self.member_seeds
 

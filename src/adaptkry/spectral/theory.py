@@ -1,7 +1,14 @@
-r"""The paper's propositions and theorems as functions: what is claimed, what is measured, whether it holds.
+r"""The paper's propositions and theorems as functions that test them on a graph.
 
-Where the paper errs, the function checks the corrected statement and its note says what changed;
-`docs/theory.md` explains each with an example that runs.
+Each returns a `Check`: the claim, the measurement, and whether the claim holds. Where the paper has an error, the
+corrected statement is tested and a note says what differs; `docs/theory.md` explains each with a runnable example.
+
+>>> triangle = Graph([[0, 1, 2], [1, 2, 0]])
+>>> found = hops_converge(triangle, tau=0.5)
+>>> found.name, found.holds
+('Theorem 1', True)
+>>> print(found.claim)
+entries of P^K within 0.1 of their limit for K >= ... (tau 0.5)
 """
 
 import math
@@ -23,7 +30,7 @@ ROUNDING = 1e-8
 
 @dataclass(frozen=True)
 class Check:
-    """One claim held against one graph."""
+    """One claim, tested on one graph."""
 
     name: str
     claim: str
@@ -34,7 +41,7 @@ class Check:
 
 def every_filter_is_krylov(graph: Graph, *, degree: int = 8, tau: float = 1.0, seed: int = 0) -> Check:
     """Proposition 1: every polynomial filter of degree K is a combination of x, Px, ..., P^K x."""
-    P, x = Propagation(_needs_undirected(graph), tau), _signal(graph, seed)
+    P, x = Propagation(_undirected(graph), tau), _signal(graph, seed)
     worst = 0.0
     fixed = [basis for basis in BASES.values() if basis.response_from == "polynomial"]
     for basis in fixed:
@@ -54,11 +61,11 @@ def every_filter_is_krylov(graph: Graph, *, degree: int = 8, tau: float = 1.0, s
 def optimal_filter_has_grade_terms(graph: Graph, *, tau: float = 1.0, terms: int = 8, seed: int = 0) -> Check:
     r"""Proposition 2: a filter of degree t - 1, t the grade of x, equals any spectral filter g on x.
 
-    Held against a signal that meets `terms` well-separated eigenvalues and the worst g, +1 and -1 in turn on them;
-    fewer than t terms must not do. (A signal that meets all eigenvalues would tell little: n terms span everything,
-    and for a smooth g a dozen terms are enough for rounding not to notice the rest.)
+    Tested on a signal with components at `terms` well-separated eigenvalues only, and with the worst g, which
+    alternates between +1 and -1 on them; fewer than t terms must not suffice. (A signal with components at all
+    eigenvalues would show little: n terms span everything, and for a smooth g a dozen terms are exact to rounding.)
     """
-    P = Propagation(_needs_undirected(graph), tau)
+    P = Propagation(_undirected(graph), tau)
     values, U = torch.linalg.eigh(P.to_dense())
     met = _spread(values, terms)
     part = torch.rand(len(met), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) + 1
@@ -68,31 +75,31 @@ def optimal_filter_has_grade_terms(graph: Graph, *, tau: float = 1.0, terms: int
     missing = [float((wanted - q @ (q.T @ wanted)).norm() / wanted.norm()) for q in (Q[:, : t - 1], Q)]
     return Check(
         "Proposition 2",
-        f"a signal that meets {len(met)} eigenvalues: {len(met)} terms express any g(P) x, and no fewer do",
+        f"a signal with components at {len(met)} eigenvalues: {len(met)} terms express any g(P) x, and fewer do not",
         f"grade {t}; outside the span of {t - 1} terms {missing[0]:.1e}, of {t} terms {missing[1]:.1e}",
         t == len(met) and missing[1] < ROUNDING < missing[0],
-        "the proof counts eigenvectors; the grade counts distinct eigenvalues that x meets",
+        "the proof counts eigenvectors; the grade counts distinct eigenvalues at which x has components",
     )
 
 
 def _spread(values: Tensor, count: int) -> Tensor:
-    """Up to `count` of the rising eigenvalues, each as far as can be from those before it, as rising indices."""
+    """Indices in rising order of up to `count` eigenvalues, each chosen as far as possible from those before."""
     picked = [len(values) - 1]
     while len(picked) < count:
         gap = (values[:, None] - values[picked]).abs().min(1).values
-        if gap.max() < 1e-3:  # what is left are repetitions
+        if gap.max() < 1e-3:  # the rest are repetitions
             break
         picked.append(int(gap.argmax()))
     return torch.tensor(sorted(picked))
 
 
 def hops_converge(graph: Graph, *, tau: float = 0.5, epsilon: float = 0.1) -> Check:
-    r"""Theorem 1: beyond the mixing bound every entry of P^K is within epsilon of its limit, relatively.
+    r"""Theorem 1: beyond the mixing bound every entry of P^K has a relative distance below epsilon from its limit.
 
-    The bound reads :math:`K \ge \ln(\epsilon\, d_{min} / 2m) / \ln \lambda^\ast` at tau = 1; for other taus
-    :math:`d_{min}` and :math:`2m` are the least entry and the sum of :math:`D_\tau`.
+    The bound is :math:`K \ge \ln(\epsilon\, d_{min} / 2m) / \ln \lambda^\ast` at tau = 1; for other taus
+    :math:`d_{min}` and :math:`2m` are the smallest entry and the sum of :math:`D_\tau`.
     """
-    P = Propagation(_needs_undirected(graph), tau)
+    P = Propagation(_undirected(graph), tau)
     bound, slowest = mixing_bound(graph, tau=tau, epsilon=epsilon)
     if math.isinf(bound):
         why = "two or more components" if graph.components()[0] > 1 else "a bipartite graph at tau 1, or tau above 1"
@@ -111,10 +118,10 @@ def hops_converge(graph: Graph, *, tau: float = 0.5, epsilon: float = 0.1) -> Ch
 
 
 def mixing_bound(graph: Graph, *, tau: float = 1.0, epsilon: float = 0.1) -> tuple[float, float]:
-    """Theorem 1's bound on K, infinite where hops never settle, and lambda*."""
+    """Theorem 1's bound on K, which is infinite where P^K does not converge, and lambda*."""
     if not 0 < epsilon < 1:
-        raise ValueError(f"epsilon must lie between 0 and 1, but {epsilon} came.")
-    P = Propagation(_needs_undirected(graph), tau)
+        raise ValueError(f"epsilon must lie between 0 and 1; got {epsilon}. Try 0.1.")
+    P = Propagation(_undirected(graph), tau)
     slowest = spectrum.lambda_star(P) if graph.nodes > 1 else 0.0
     if slowest >= 1 - 1e-9:
         return math.inf, slowest
@@ -126,8 +133,8 @@ def mixing_bound(graph: Graph, *, tau: float = 1.0, epsilon: float = 0.1) -> tup
 
 def information_loss_is_bounded(graph: Graph, *, terms: int = 4, tau: float = 1.0, seed: int = 0) -> Check:
     r"""Theorem 2: of t basis vectors the first K keep all but :math:`\sqrt{(t-K)/t}` of the Frobenius norm."""
-    P, x = Propagation(_needs_undirected(graph), tau), _signal(graph, seed)
-    t = min(spectrum.grade(P, x), 64)  # of more terms the first 64: the bound holds for them as well
+    P, x = Propagation(_undirected(graph), tau), _signal(graph, seed)
+    t = min(spectrum.grade(P, x), 64)  # the first 64 terms if there are more: the bound holds for them as well
     K = min(terms, t)
     norms = torch.stack([term.norm() for term in krylov(P, x, t - 1)])
     whole, kept = norms.norm(), norms[:K].norm()
@@ -144,13 +151,13 @@ def information_loss_is_bounded(graph: Graph, *, terms: int = 4, tau: float = 1.
 
 
 def spectrum_grows_with_tau(graph: Graph, *, taus: tuple[float, ...] = TAUS) -> Check:
-    r"""Theorem 3: every eigenvalue of the Laplacian L_tau grows with tau; 0, once a component, stays 0.
+    r"""Theorem 3: every eigenvalue of the Laplacian L_tau grows with tau, except the zeros, one per component.
 
-    With :math:`s = (1 - \tau)/\tau` the quotient to be minimised has :math:`D + sI` below, so each eigenvalue grows by
-    a factor of at least :math:`(d_{max} + s)/(d_{max} + s')` from one tau to the next: that is what is checked.
+    With :math:`s = (1 - \tau)/\tau` the denominator of the Rayleigh quotient is :math:`D + sI`, so from one tau to the
+    next each eigenvalue grows at least by the factor :math:`(d_{max} + s)/(d_{max} + s')`, which is what is checked.
     """
     taus = tuple(sorted(taus))
-    propagations = [Propagation(_needs_undirected(graph), tau) for tau in taus]
+    propagations = [Propagation(_undirected(graph), tau) for tau in taus]
     values = torch.stack([1 - spectrum.eigenvalues(P).flip(0) for P in propagations])  # [r, n] rising
     components, _ = graph.components()
     still, moving = float(values[:, :components].abs().max()), values[:, components:]
@@ -168,23 +175,23 @@ def spectrum_grows_with_tau(graph: Graph, *, taus: tuple[float, ...] = TAUS) -> 
 
 
 def some_tau_is_nearer(graph: Graph, *, taus: tuple[float, ...] = TAUS, degree: int = 4, seed: int = 0) -> Check:
-    r"""Theorem 4: for some tau the best weights are no farther from the start than at tau = 1.
+    r"""Theorem 4: for some tau the best weights are no farther from the initial weights than at tau = 1.
 
-    With a start drawn from a distribution of mean m and any spread, :math:`E\|w^\ast - w\|^2` is
-    :math:`\|w^\ast - m\|^2` plus a constant, so distances to AdaptKry's own start 1/(K+1) rank the taus.
+    For initial weights drawn from a distribution of mean m, :math:`E\|w^\ast - w\|^2` is
+    :math:`\|w^\ast - m\|^2` plus a constant, so distances to AdaptKry's initial weights 1/(K+1) rank the taus.
     """
-    x, wanted = _signal(_needs_undirected(graph), seed), _target(graph, seed)
-    start = torch.full((degree + 1, 1), 1 / (degree + 1), dtype=torch.float64)
+    x, wanted = _signal(_undirected(graph), seed), _target(graph, seed)
+    initial = torch.full((degree + 1, 1), 1 / (degree + 1), dtype=torch.float64)
     distance = {}
     for tau in sorted({*taus, 1.0}):
         B = stack(krylov(Propagation(graph, tau), x, degree))[:, :, 0]
-        # The way from the start to the nearest of the best weights; below the grade there is only one.
-        distance[tau] = float(torch.linalg.lstsq(B, wanted - B @ start, driver="gelsd").solution.norm())
+        # From the initial weights to the nearest of the best ones, which are unique below the grade.
+        distance[tau] = float(torch.linalg.lstsq(B, wanted - B @ initial, driver="gelsd").solution.norm())
     nearest = min(distance, key=distance.__getitem__)
     worse = [f"{tau:g}" for tau, far in distance.items() if far > distance[1.0] * (1 + ROUNDING)]
     return Check(
         "Theorem 4",
-        "the best tau needs no longer a way from the start than tau = 1",
+        "the distance from the initial to the best weights is at the best tau no larger than at tau = 1",
         f"distance {distance[nearest]:.3g} at tau {nearest:g}, {distance[1.0]:.3g} at tau 1; "
         f"farther than tau 1: {', '.join(worse) or 'none'}",
         distance[nearest] <= distance[1.0],
@@ -196,9 +203,9 @@ def some_tau_is_nearer(graph: Graph, *, taus: tuple[float, ...] = TAUS, degree: 
 def labels_rayleigh_quotient(graph: Graph) -> Check:
     r"""Section 4.1: for two classes coded +1 and -1, the Rayleigh quotient of :math:`D^{1/2}y` is 2(1 - h).
 
-    On a weighted graph h is the share of the weight, not of the number, of edges within a class.
+    On a weighted graph h is the share of the total weight, not of the number, of edges within a class.
     """
-    plain = _needs_undirected(graph).without_self_loops()
+    plain = _undirected(graph).without_self_loops()
     if graph.classes != 2 or bool((graph.y < 0).any()) or not plain.entries:
         why = "does not apply: needs edges and two classes, all known"
         return Check("Section 4.1", "quotient = 2 (1 - h)", "-", True, why)
@@ -232,7 +239,7 @@ def grade_depends_on_tau() -> Check:
 
 
 def check_all(graph: Graph) -> list[Check]:
-    """Every claim against one undirected graph of up to a few thousand nodes.
+    """Every claim, tested on one undirected graph of up to a few thousand nodes.
 
     >>> from adaptkry.graphs.synthetic import csbm
     >>> all(check.holds for check in check_all(csbm(nodes=60, seed=1)))
@@ -250,21 +257,19 @@ def check_all(graph: Graph) -> list[Check]:
     ]
 
 
-def _needs_undirected(graph: Graph) -> Graph:
+def _undirected(graph: Graph) -> Graph:
     if graph.is_directed:
-        raise ValueError(
-            "the paper's theory is for undirected graphs, but a directed one came. Use graph.undirected()."
-        )
+        raise ValueError("the paper's theory needs an undirected graph; got a directed one. Use graph.undirected().")
     return graph
 
 
 def _signal(graph: Graph, seed: int) -> Tensor:
-    """One random signal [n, 1] that meets every eigenvector."""
+    """One random signal [n, 1], which has components along all eigenvectors."""
     return torch.randn(graph.nodes, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def _target(graph: Graph, seed: int) -> Tensor:
-    """What a filter should produce: the labels as +1 / -1 where there are two classes, else a random signal."""
+    """The output that a filter is fitted to: labels as +1 and -1 if there are two classes, else a random signal."""
     if graph.classes == 2 and not bool((graph.y < 0).any()):
         return (1 - 2 * graph.y.double())[:, None]
     return _signal(graph, seed + 1)

@@ -1,12 +1,12 @@
-"""The sparse product A @ table, where A is 0/1 and has no value array.
+"""The sparse product A @ table on the CPU, without a value array where the entries of A are 0 and 1.
 
 Measured on two cores and an H200 (`benchmarks/basis.py`, rows in `results/`):
 
-* CPU float32: torch's embedding_bag is a gather-sum over the CSR rows, several times faster than CSR @ dense,
-  as long as the table is narrow enough to stay in the last-level cache: hence column panels.
-* CPU float64: embedding_bag has no fast path for doubles; torch.sparse.mm(..., reduce="sum") has one, and takes
-  a value array of stride 0, so none is stored there either.
-* CUDA: `kernels.cuda`, a Triton kernel without values; cuSPARSE's is as fast but not repeatable.
+* CPU float32: torch's embedding_bag sums gathered rows of the table, several times faster than CSR @ dense as long as
+  the table is narrow enough to stay in the last-level cache: hence column panels.
+* CPU float64: embedding_bag has no fast path for doubles; torch.sparse.mm(..., reduce="sum") has one, and accepts a
+  value array of stride 0, so none is stored there either.
+* CUDA: `triton_product.py`, a kernel without a value array; cuSPARSE is as fast but not reproducible.
 
 Each output row is summed by one thread in the order of its entries, so the same input gives the same bits.
 """
@@ -20,13 +20,13 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 CACHE = 24 * 2**20  # bytes of table that stay in the last-level cache while rows are gathered at random
-CLOSE = 5 * 2**19  # bytes that stay in the cores' own caches
-NARROW, WIDE = 16, 64  # columns: below, a gathered row wastes cache lines; above, nothing is gained
-HEAP = 32 * 2**20  # bytes from which glibc maps fresh pages for every allocation instead of reusing old ones
+CLOSE = 5 * 2**19  # bytes of table that stay in the private caches of the cores
+NARROW, WIDE = 16, 64  # columns: fewer waste cache lines of gathered rows; more gain nothing
+HEAP = 32 * 2**20  # bytes from which on glibc maps new pages for every allocation instead of reusing freed ones
 
 
 def panel_width(nodes: int) -> int:
-    """Columns to propagate at once: as many as stay in cache, or WIDE where not even NARROW would.
+    """Number of columns to multiply at a time: as many as stay in cache, or WIDE if not even NARROW columns would.
 
     >>> panel_width(5_201), panel_width(169_343), panel_width(10_000_000)
     (64, 32, 64)
@@ -36,20 +36,21 @@ def panel_width(nodes: int) -> int:
 
 
 def together(nodes: int, columns: int, taus: int, close: int = CLOSE) -> bool:
-    """Whether several taus share one pass over the edges, or take a pass each.
+    """Whether several taus share one pass over the edges, or take one pass each.
 
-    Sharing saves reading the edges again, 4 bytes beside hundreds that are gathered, but makes the table wider.
-    It was measured faster where all tables fit in the cores' own caches, and for narrow signals of graphs that
-    fit in no cache (longer rows gather better); elsewhere the taus push each other out, up to 1.3x slower.
+    Sharing saves reading the edges again, 4 bytes compared with hundreds that are gathered, but makes the table wider.
+    It was measured faster where all tables fit into the private caches of the cores (`close` bytes), and for narrow
+    signals of graphs that fit into no cache (longer rows are gathered faster); elsewhere the taus evict each other from
+    the cache, and sharing is up to 1.3x slower.
     """
     table = 4 * nodes * columns * taus
     return taus == 1 or table <= close or (4 * nodes * NARROW > CACHE and columns * taus <= WIDE)
 
 
 def empty(*shape: int, dtype: torch.dtype, device: torch.device | str = "cpu", heap: int = HEAP) -> Tensor:
-    """An uninitialised tensor. Large ones on the CPU come from NumPy, which asks for huge pages; torch does not.
+    """An uninitialised tensor. From `heap` bytes on, NumPy allocates it: NumPy requests huge pages, torch does not.
 
-    A basis is a gigabyte that is written once; with 4 KiB pages the page faults cost as much as the products.
+    A basis may be a gigabyte that is written once; with 4 KiB pages the page faults take as long as the products.
     """
     width = torch.finfo(dtype).bits // 8
     if torch.device(device).type != "cpu" or math.prod(shape) * width < heap:
@@ -58,19 +59,19 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device | str = "cpu", h
 
 
 def csr(indptr: Tensor, indices: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A torch CSR matrix, without torch's remark that CSR is in beta."""
+    """A torch CSR matrix, without torch's warning that CSR is in beta state."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return torch.sparse_csr_tensor(indptr, indices, values, shape, check_invariants=False)
 
 
 def as_csr(matrix: Tensor) -> Tensor:
-    """A COO matrix as CSR with int32 indices where they fit (MKL and cuSPARSE like those better)."""
+    """A COO matrix as CSR, with int32 indices where they suffice (MKL and cuSPARSE are faster with those)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        made = matrix.to_sparse_csr()
-    kind = torch.int32 if made.values().numel() < 2**31 else torch.int64
-    return csr(made.crow_indices().to(kind), made.col_indices().to(kind), made.values(), tuple(made.shape))
+        wide = matrix.to_sparse_csr()
+    index = torch.int32 if wide.values().numel() < 2**31 else torch.int64
+    return csr(wide.crow_indices().to(index), wide.col_indices().to(index), wide.values(), tuple(wide.shape))
 
 
 def gather_sum(indptr: Tensor, indices: Tensor, table: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -1,8 +1,9 @@
-"""Dropout on a GPU without masks in memory, in Triton: a mask is a function of member, step and place.
+"""Dropout on a GPU without masks in memory, in Triton: a mask is a function of member, step and position.
 
-Every member has a seed a step; which entries it keeps follows from the seed and from the entry's place in the member's
-own list of rows, so neither the company nor a restart changes it, and the backward pass draws the same mask again.
-One draw of the Philox generator gives four numbers: enough for four hops of one entry.
+Every member has one seed per step. Which entries are kept follows from the seed and from the position of the entry in
+the rows of that member, so the mask depends neither on the other members of the batch nor on restarts, and the backward
+pass computes the same mask again. One call of the Philox generator gives four numbers, enough for four hops of an
+entry.
 """
 
 import torch
@@ -10,13 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 256  # columns a program
-CHUNK = 16  # rows a program of the backward pass
+COLUMNS_PER_PROGRAM = 256
+ROWS_PER_PROGRAM = 16  # of the backward pass
 
 
 @triton.jit
 def _kept(number, threshold):
-    """Whether a random 32-bit number is at or above the threshold: the chance of that is 1 - threshold / 2^32."""
+    """Whether a random 32-bit number is at least the threshold; the probability is 1 - threshold / 2^32."""
     return number.to(tl.uint32, bitcast=True).to(tl.int64) >= threshold
 
 
@@ -24,7 +25,7 @@ def _kept(number, threshold):
 def _sum_forward(
     w, basis, rows, seeds, thresholds, sizes, out, n, d, m, T, GROUPS: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """out[b, r] = sum_k w[b, k] keep F_k[rows[b, r]]: one row and BLOCK columns a program, all hops."""
+    """out[b, r] = sum_k w[b, k] keep F_k[rows[b, r]]: one row and BLOCK columns per program, all hops."""
     r = tl.program_id(0)
     b = tl.program_id(2)
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -57,7 +58,7 @@ def _sum_backward(
     gradient, basis, rows, seeds, thresholds, sizes, partial, n, d, m, T, chunks,
     GROUPS: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """partial[b, chunk, k]: the part of dw[b, k] from CHUNK rows, four hops a program."""
+    """partial[b, chunk, k]: the part of dw[b, k] from CHUNK rows, four hops per program."""
     chunk = tl.program_id(0)
     g = tl.program_id(1)
     b = tl.program_id(2)
@@ -105,58 +106,61 @@ def _drop(x, out, seeds, thresholds, scales, size, BLOCK: tl.constexpr):
     tl.store(out + b.to(tl.int64) * size + place, tl.where(kept, value * tl.load(scales + b), 0.0), mask=inside)
 
 
-class Odds:
-    """Each member's chance p as the kernels want it: a 32-bit threshold and the enlargement 1 / (1 - p)."""
+class DropoutRates:
+    """The dropout rate p of each member as a 32-bit threshold and the scale 1 / (1 - p) of kept entries."""
 
-    def __init__(self, chances, device):
-        p = torch.tensor(list(chances), dtype=torch.float64)
+    def __init__(self, rates, device):
+        p = torch.tensor(list(rates), dtype=torch.float64)
         self.thresholds = (p * 2**32).long().to(device)
         self.scales = (1 / (1 - p)).float().to(device)
 
 
 class DroppedSum(torch.autograd.Function):
-    """sum_k w[b, k] dropout(F_k) at each member's rows: [b, m, d]; see `models.DroppedSum` for the plain version."""
+    """sum_k w[b, k] dropout(F_k) at each member's rows: [b, m, d]; in plain torch: `models/weighted_sum.py`."""
 
     @staticmethod
-    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor, seeds: Tensor, odds: Odds, sizes: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(  # type: ignore[override]
+        ctx, w: Tensor, basis: Tensor, rows: Tensor, seeds: Tensor, rates: DropoutRates, sizes: Tensor
+    ) -> Tensor:
         (T, n, d), (b, m) = basis.shape, rows.shape
         ctx.save_for_backward(basis, rows, seeds, sizes)
-        ctx.odds = odds
+        ctx.rates = rates
         out = basis.new_empty(b, m, d)
-        scaled = (w * odds.scales[:, None]).contiguous()
-        _sum_forward[(m, triton.cdiv(d, BLOCK), b)](
-            scaled, basis, rows, seeds, odds.thresholds, sizes, out, n, d, m, T, triton.cdiv(T, 4), BLOCK, num_warps=2
-        )
+        scaled = (w * rates.scales[:, None]).contiguous()
+        _sum_forward[(m, triton.cdiv(d, COLUMNS_PER_PROGRAM), b)](
+            scaled, basis, rows, seeds, rates.thresholds, sizes, out, n, d, m, T, triton.cdiv(T, 4),
+            COLUMNS_PER_PROGRAM, num_warps=2,
+        )  # fmt: skip
         return out
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, rows, seeds, sizes = ctx.saved_tensors
         (T, n, d), (b, m) = basis.shape, rows.shape
-        groups, chunks = triton.cdiv(T, 4), triton.cdiv(m, CHUNK)
+        groups, chunks = triton.cdiv(T, 4), triton.cdiv(m, ROWS_PER_PROGRAM)
         partial = gradient.new_empty(b, chunks, groups * 4)
         _sum_backward[(chunks, groups, b)](
-            gradient.contiguous(), basis, rows, seeds, ctx.odds.thresholds, sizes, partial, n, d, m, T, chunks,
-            groups, CHUNK, BLOCK, num_warps=4,
+            gradient.contiguous(), basis, rows, seeds, ctx.rates.thresholds, sizes, partial, n, d, m, T, chunks,
+            groups, ROWS_PER_PROGRAM, COLUMNS_PER_PROGRAM, num_warps=4,
         )  # fmt: skip
-        return partial.sum(1)[:, :T] * ctx.odds.scales[:, None], None, None, None, None, None
+        return partial.sum(1)[:, :T] * ctx.rates.scales[:, None], None, None, None, None, None
 
 
 class Dropout(torch.autograd.Function):
-    """Dropout of x [b, m, h], each member with its own chance and seed."""
+    """Dropout of x [b, m, h] with a rate and a seed per member."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, seeds: Tensor, odds: Odds) -> Tensor:  # type: ignore[override]
-        ctx.seeds, ctx.odds = seeds, odds
-        return _dropped(x.contiguous(), seeds, odds)
+    def forward(ctx, x: Tensor, seeds: Tensor, rates: DropoutRates) -> Tensor:  # type: ignore[override]
+        ctx.seeds, ctx.rates = seeds, rates
+        return _dropped(x.contiguous(), seeds, rates)
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        return _dropped(gradient.contiguous(), ctx.seeds, ctx.odds), None, None
+        return _dropped(gradient.contiguous(), ctx.seeds, ctx.rates), None, None
 
 
-def _dropped(x: Tensor, seeds: Tensor, odds: Odds) -> Tensor:
+def _dropped(x: Tensor, seeds: Tensor, rates: DropoutRates) -> Tensor:
     size = x[0].numel()
     out = torch.empty_like(x)
-    _drop[(triton.cdiv(size, 1024), len(x))](x, out, seeds, odds.thresholds, odds.scales, size, 1024)
+    _drop[(triton.cdiv(size, 1024), len(x))](x, out, seeds, rates.thresholds, rates.scales, size, 1024)
     return out

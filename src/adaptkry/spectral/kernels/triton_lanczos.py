@@ -1,10 +1,10 @@
-"""The orthonormal basis on a GPU: two passes over a hop beside its product, and no question to the device.
+"""The orthonormal basis on a GPU: two passes over the data per product, without synchronising with the host.
 
-Written with torch's operations a Lanczos step moves a hop about eighteen times through memory. Here it is seven: one
-kernel reads the product and the vector, writes the vector at unit length and sums what alpha needs; the other reads
-three vectors, writes the next one and sums its norm. Every block of rows keeps its partial sums; the block of a strip
-of columns that comes last adds them up, in order, and works out what the next kernel multiplies by: the same bits every
-time, no launch for a handful of numbers, and no block that starts with other blocks' sums.
+With torch's operations a Lanczos step moves a term about eighteen times through memory. Here it is seven: one kernel
+reads the product and the vector, writes the unit vector and sums for alpha; the other reads three vectors, writes the
+next one and sums for its norm. Every block of rows stores partial sums; the last block of a strip of columns to finish
+adds them in a fixed order and computes the factors of the next kernel. Results are the same to the bit every time, and
+no kernel is launched for a handful of numbers.
 """
 
 import torch
@@ -12,25 +12,25 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCKS = 128  # of rows at most: as many partial sums are added up by the block that comes last
-ROWS, COLUMNS, WARPS = 16, 64, 4  # a tile, and who works on it
-TILES = 4  # of a block at least
-PARTS = 16  # partial sums that are in flight together
+BLOCKS = 128  # of rows at most; the last block to finish adds as many partial sums
+ROWS, COLUMNS, WARPS = 16, 64, 4  # the size of a tile, and warps per program
+TILES = 4  # per block at least
+PARTS = 16  # partial sums that are loaded at the same time
 
 
 @triton.jit
 def _is_last(counters, strip, blocks):
-    """Whether the other blocks of this strip have all left their partial sums; the counter is then 0 again."""
-    tl.debug_barrier()  # every thread's part is written before one thread says so
-    came = tl.atomic_add(counters + strip, 1, sem="acq_rel")
-    if came == blocks - 1:
+    """Whether all other blocks of this strip have stored their partial sums; the counter is then reset to 0."""
+    tl.debug_barrier()  # every thread has stored its part before one thread counts the block
+    finished = tl.atomic_add(counters + strip, 1, sem="acq_rel")
+    if finished == blocks - 1:
         tl.store(counters + strip, 0)
-    return came == blocks - 1
+    return finished == blocks - 1
 
 
 @triton.jit
 def _total(partial, blocks, d, columns, inside, PARTS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The partial sums of a strip added up in a fixed order."""
+    """The partial sums of a strip, added in a fixed order."""
     total = tl.zeros((PARTS, COLUMNS), dtype=tl.float32)
     for first in range(0, blocks, PARTS):
         part = first + tl.arange(0, PARTS)
@@ -56,9 +56,9 @@ def _unit(
     length = inverse
     if KEEP:
         length *= tl.load(state + columns, mask=inside, other=0.0)
-    dot = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)  # added up once, after the loop: no warp waits inside it
+    dot = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)  # summed once, after the loop: no warp waits inside it
     square = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
-    first = block.to(tl.int64) * height * d  # numbers inside a block are short
+    first = block.to(tl.int64) * height * d  # offsets inside a block fit into 32 bits
     u, w, out = u + first, w + first, out + k.to(tl.int64) * n * d + first
     end = tl.minimum(n - block * height, height)
     for row in range(0, end, ROWS):
@@ -114,17 +114,17 @@ def _next(
         rows = row + tl.arange(0, ROWS)
         mask = (rows < end)[:, None] & inside[None, :]
         at = rows[:, None] * d + columns[None, :]
-        made = tl.load(u + at, mask=mask, other=0.0)
+        vector = tl.load(u + at, mask=mask, other=0.0)
         if not START:
-            made = tl.load(w + at, mask=mask, other=0.0) * inverse[None, :] - made * alpha[None, :]
+            vector = tl.load(w + at, mask=mask, other=0.0) * inverse[None, :] - vector * alpha[None, :]
             if not FIRST:
-                made -= tl.load(out + at, mask=mask, other=0.0, eviction_policy="evict_first") * back[None, :]
-            tl.store(w + at, made, mask=mask)
-        square += made * made
+                vector -= tl.load(out + at, mask=mask, other=0.0, eviction_policy="evict_first") * back[None, :]
+            tl.store(w + at, vector, mask=mask)
+        square += vector * vector
     tl.store(partial + block * d + columns, tl.sum(square, axis=0), mask=inside)
     if _is_last(counters, strip, blocks):
         beta = tl.sqrt(_total(partial, blocks, d, columns, inside, PARTS, COLUMNS))
-        if START:  # a signal of any size is a signal; a new direction is held against the size of P, at least 1
+        if START:  # a signal of any size counts; later directions are compared with the size of P, at least 1
             alive = beta > 0
             tl.store(here + 6 * d, tl.full((COLUMNS,), 1.0, tl.float32), mask=inside)
         else:
@@ -149,7 +149,7 @@ def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None
     _next[grid](u, u, *common, -1, *sizes, tiny, START=True, FIRST=True, **tile)
     for k in range(degree):
         w = P @ u
-        # One goes over the rows backwards and the other forwards: what either read last is still in the cache.
+        # One kernel reads the rows backwards and the other forwards: what was read last is still in the cache.
         _unit[grid](u, w, *common, k, *sizes, LAST=False, **tile)
         _next[grid](u, w, *common, k, *sizes, tiny, START=False, FIRST=k == 0, **tile)
         u = w

@@ -1,8 +1,8 @@
-"""The product on a GPU, in Triton: no value array, no scaled copy of the signal, the same bits every time.
+"""The product on a GPU, in Triton: no value array, no scaled copy of the signal, and reproducible to the bit.
 
-cuSPARSE's product, which torch's CSR matrices use, adds in an order that changes from run to run. Here every task
-sums a fixed run of a row's neighbours in a fixed order. Rows longer than CHUNK are cut into several tasks, so that
-one hub does not keep the whole GPU waiting, and their partial sums are added in order by a second launch.
+The product of cuSPARSE, which torch uses for CSR matrices, adds in an order that changes from run to run. Here every
+task sums a fixed part of a row's neighbours in a fixed order. Rows with more than NEIGHBOURS neighbours are split into
+several tasks, so that the GPU does not wait for one hub, and a second kernel adds their partial sums in order.
 """
 
 import torch
@@ -10,16 +10,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# The best of 36 settings on an H200, at both benchmark shapes: 0.23 ms against cuSPARSE's 0.31 (arxiv), 0.40 against
-# 0.47 (squirrel). Two warps to a task are 1.7x slower: a row of 128 columns is too little work to share.
-CHUNK = 128  # neighbours a task at most
-AT_ONCE = 8  # neighbours whose rows are in flight together
+# The best of 36 settings on an H200 for both benchmark shapes: 0.23 ms (cuSPARSE: 0.31) for arxiv, 0.40 ms (0.47) for
+# squirrel. Two warps per task are 1.7x slower: a row of 128 columns is too little work to divide.
+NEIGHBOURS = 128  # per task at most
+AT_ONCE = 8  # neighbours whose rows are loaded at the same time
 WARPS = 1
 
 
 @triton.jit
 def _gather(
-    x, out, partial, indices, weights, right, left_tau, left_own, row, begin, end, slot, n, d, slots,
+    x, out, partial, indices, weights, right, left_tau, left_diagonal, row, begin, end, slot, n, d, slots,
     WEIGHTED: tl.constexpr, AT_ONCE: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """One task: right-scaled neighbours of one row summed over BLOCK columns of tau number program_id(2)."""
@@ -43,9 +43,9 @@ def _gather(
             scale *= tl.load(weights + entry, mask=there, other=0.0)
         values = tl.load(x + j[:, None] * d + columns[None, :], mask=there[:, None] & inside[None, :], other=0.0)
         total += tl.sum(values * scale[:, None], axis=0)
-    if to < 0:  # the whole row: scale, add the node's own share, done
-        own = tl.load(x + i * d + columns, mask=inside, other=0.0) * tl.load(right + i)
-        done = total * tl.load(left_tau + tau * n + i) + own * tl.load(left_own + tau * n + i)
+    if to < 0:  # the task covers the whole row: scale, add the diagonal term, store
+        itself = tl.load(x + i * d + columns, mask=inside, other=0.0) * tl.load(right + i)
+        done = total * tl.load(left_tau + tau * n + i) + itself * tl.load(left_diagonal + tau * n + i)
         tl.store(out + (tau * n + i) * d + columns, done, mask=inside)
     else:
         tl.store(partial + (tau * slots + to) * d + columns, total, mask=inside)
@@ -53,10 +53,10 @@ def _gather(
 
 @triton.jit
 def _finish(
-    x, out, partial, right, left_tau, left_own, row, first_slot, last_slot, n, d, slots,
+    x, out, partial, right, left_tau, left_diagonal, row, first_slot, last_slot, n, d, slots,
     BLOCK: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """One long row: its partial sums added in order, then as in _gather."""
+    """One long row: add its partial sums in order, then proceed as in _gather."""
     hub = tl.program_id(0)
     tau = tl.program_id(2).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -65,21 +65,21 @@ def _finish(
     total = tl.zeros((BLOCK,), dtype=WIDE)
     for s in range(tl.load(first_slot + hub), tl.load(last_slot + hub)):
         total += tl.load(partial + (tau * slots + s) * d + columns, mask=inside, other=0.0)
-    own = tl.load(x + (tau * n + i) * d + columns, mask=inside, other=0.0) * tl.load(right + tau * n + i)
-    done = total * tl.load(left_tau + tau * n + i) + own * tl.load(left_own + tau * n + i)
+    itself = tl.load(x + (tau * n + i) * d + columns, mask=inside, other=0.0) * tl.load(right + tau * n + i)
+    done = total * tl.load(left_tau + tau * n + i) + itself * tl.load(left_diagonal + tau * n + i)
     tl.store(out + (tau * n + i) * d + columns, done, mask=inside)
 
 
 class Tasks:
-    """The rows of a CSR pattern cut into runs of at most CHUNK neighbours, on the GPU."""
+    """The rows of a CSR pattern, split into tasks of at most NEIGHBOURS neighbours, on the GPU."""
 
     def __init__(self, indptr: Tensor, indices: Tensor, weights: Tensor | None, device):
         start, length = indptr[:-1].long(), indptr.diff().long()
-        pieces = ((length + CHUNK - 1) // CHUNK).clamp(min=1)
+        pieces = ((length + NEIGHBOURS - 1) // NEIGHBOURS).clamp(min=1)
         row = torch.repeat_interleave(torch.arange(len(length)), pieces)
         piece = torch.arange(len(row)) - torch.repeat_interleave(pieces.cumsum(0) - pieces, pieces)
-        begin = start[row] + piece * CHUNK
-        end = torch.minimum(begin + CHUNK, (start + length)[row])
+        begin = start[row] + piece * NEIGHBOURS
+        end = torch.minimum(begin + NEIGHBOURS, (start + length)[row])
         hubs = pieces > 1
         in_hub = hubs[row]
         slot = torch.where(in_hub, in_hub.long().cumsum(0) - 1, -1)
@@ -93,15 +93,15 @@ class Tasks:
         self.indices = indices.to(device)
         self.weights = None if weights is None else weights.to(device)
 
-    def product(self, x: Tensor, right: Tensor, left_tau: Tensor, left_own: Tensor) -> Tensor:
-        """S (tau A + own) T x for r taus at once: x [r, n, d] contiguous, scalings [r, n] -> [r, n, d]."""
+    def product(self, x: Tensor, right: Tensor, left_tau: Tensor, left_diagonal: Tensor) -> Tensor:
+        """S A_tau T x for r taus: x [r, n, d] contiguous, scalings [r, n] -> [r, n, d]."""
         r, n, d = x.shape
         out = torch.empty_like(x)
         partial = x.new_empty(r, max(self.slots, 1), d)
         block = min(128, triton.next_power_of_2(d))
         wide = tl.float64 if x.dtype == torch.float64 else tl.float32
         strips = triton.cdiv(d, block)
-        scalings = (right, left_tau, left_own)
+        scalings = (right, left_tau, left_diagonal)
         weights = x if self.weights is None else self.weights  # an unused pointer must still be a pointer
         _gather[(self.count, strips, r)](
             x, out, partial, self.indices, weights, *scalings, self.row, self.begin, self.end, self.slot,
