@@ -34,7 +34,7 @@ def test_printed_values_are_those_of_the_paper():
     text = PAPER_TEXT.read_text(encoding="utf-8")
     merged = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)  # 5,429 is a number, (2,110.52) are two
     known = {float(number) for number in re.findall(r"\d+\.?\d*", text + merged)}
-    printed = [value for name in PAPER for value in numbers(PAPER[name].get("paper", {}))]
+    printed = [value for item in PAPER.values() for value in numbers(item.get("paper", {}))]
     assert len(printed) > 300
     assert [value for value in printed if abs(value) not in known] == []
 

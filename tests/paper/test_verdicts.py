@@ -52,7 +52,7 @@ def test_a_cell_that_holds_by_its_interval_only_is_named_with_its_reason(row):
 
 
 def test_the_rule_for_low_pass_filters_agrees_with_the_papers_own_curves():
-    item, frequencies = PAPER["learned-filters"], learned_filters.FREQUENCIES
+    item, frequencies = PAPER["learned-filters"], learned_filters.RESPONSE_GRID
     shapes = {
         name: learned_filters.shape(np.polynomial.polynomial.polyval(1 - frequencies, item["paper"][name]))
         for name in item["graphs"]

@@ -6,7 +6,7 @@ import pytest
 
 from adaptkry.report.html import write_page
 
-QUIET = (
+CHROMIUM_OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
@@ -14,7 +14,7 @@ QUIET = (
 
 @pytest.fixture(scope="module")
 def browser():
-    """Debian's chromium under its own driver; Selenium is not let look for one on the network."""
+    """Debian's chromium and chromedriver; Selenium would look for them on the network."""
     programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
     if missing := [name for name, path in programs.items() if path is None]:
         pytest.skip(f"{' and '.join(missing)} not found (Debian: apt-get install chromium chromium-driver)")
@@ -22,8 +22,8 @@ def browser():
     options = webdriver.ChromeOptions()
     options.binary_location = programs["chromium"]
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for word in QUIET:
-        options.add_argument(word)
+    for option in CHROMIUM_OPTIONS:
+        options.add_argument(option)
     driver = webdriver.Chrome(options, webdriver.ChromeService(programs["chromedriver"]))
     yield driver
     driver.quit()
@@ -38,13 +38,13 @@ def opened(browser, run_folder, experiment_folder, tmp_path):
     assert browser.get_log("browser") == []
 
 
-def press(opened, words: str) -> None:
-    """Press the tab with these words."""
-    next(one for one in opened.find_elements("css selector", "#tabs button") if words in one.text).click()
+def press(opened, title: str) -> None:
+    """Press the tab of a run or experiment."""
+    next(one for one in opened.find_elements("css selector", "#tabs button") if title in one.text).click()
 
 
 def column(opened, heading: str, place: int = 0) -> list[str]:
-    """What a column of the first table with that heading says, from top to bottom."""
+    """The text of a column of the first table with that heading, from top to bottom."""
     tables = opened.find_elements("xpath", f"//table[.//th[contains(., '{heading}')]]")
     return [
         row.find_elements("css selector", "td")[place].text for row in tables[0].find_elements("xpath", ".//tbody/tr")

@@ -50,10 +50,10 @@ def test_the_same_chart_gives_the_same_bytes_and_no_date(tmp_path, kind, index):
 
 
 def test_numbers_of_a_logarithmic_axis_are_plain(tmp_path, monkeypatch):
-    monkeypatch.setitem(charts.STYLE, "svg.fonttype", "none")  # words stay words
-    words = write_chart(tmp_path / "a.svg", CHARTS[0]).read_text()
-    assert ">10</text>" in words
-    assert "mathdefault" not in words
+    monkeypatch.setitem(charts.STYLE, "svg.fonttype", "none")  # text stays text
+    text = write_chart(tmp_path / "a.svg", CHARTS[0]).read_text()
+    assert ">10</text>" in text
+    assert "mathdefault" not in text
 
 
 def test_a_grid_holds_every_chart_under_one_legend(tmp_path):

@@ -13,13 +13,13 @@ def test_numbers_that_json_lacks_become_gaps():
 
 def test_an_experiment_is_json_as_it_is():
     drawn = chart("c", [series("s", np.arange(2), [1, np.nan], low=[0, 0], high=[2, 2])])
-    made = experiment(
+    found = experiment(
         "t",
         tables=[table("x", ["a"], [[np.float64(1)], [None], [cell("1", 1)]])],
         charts=[drawn, matrix("m", "ab", np.eye(2))],
     )
-    assert json.loads(json.dumps(made, allow_nan=False)) == made
-    assert made["kind"] == "experiment"
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert found["kind"] == "experiment"
     assert drawn["series"][0]["y"] == [1, None]
 
 

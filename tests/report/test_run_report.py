@@ -65,7 +65,8 @@ def test_scores_of_classes_are_those_of_scikit_learn():
 
     random = np.random.default_rng(0)
     true, predicted = random.integers(0, 3, 60), random.integers(0, 4, 60)  # class 3 is never tested
-    wanted = precision_recall_fscore_support(true, predicted, labels=range(4), zero_division=0)
+    options = {"labels": range(4), "zero_division": 0}
+    wanted: tuple = precision_recall_fscore_support(true, predicted, **options)  # type: ignore[arg-type]
     rows = run_report.class_scores("abcd", confusion_matrix(true, predicted, labels=range(4)))
     for k, row in enumerate(rows):
         assert row[:2] == ["abcd"[k], wanted[3][k]]
@@ -82,6 +83,13 @@ def test_the_picture_shows_the_charts_of_the_page(monkeypatch, run, graph, three
     assert [one["title"] for one in shown] == [one["title"] for one in read_facts(tmp_path)["charts"]]
     assert title.startswith("adaptkry on csbm: test accuracy")
     assert Path(files["report"]).exists()
+
+
+def test_settings_are_readable(facts):
+    settings = dict(next(table["rows"] for table in facts["tables"] if table["title"] == "Settings"))
+    assert settings["stages"] == "CombineHops(), ResidualMLP()"
+    assert settings["tied"] == "true"
+    assert run_report.plain([{"stage": "Linear", "name": "hidden"}, 0.5]) == "Linear(name=hidden), 0.5"
 
 
 def test_the_picture_is_a_png(run_folder):

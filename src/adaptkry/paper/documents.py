@@ -58,7 +58,7 @@ def section(name: str, results: Path, quick: bool) -> Section:
     if found:
         parts = ITEMS[name].section(found, item)
     used = tuple(row for cell in found.values() for row in cell.rows)
-    notes = list(parts.get("notes", ()))
+    notes: list[str] = [*parts.get("notes", ())]
     if skipped:
         lines, were = counted(len(skipped), "line", "lines"), "was" if len(skipped) == 1 else "were"
         notes.append(f"warning: {lines} of the results {were} skipped.")

@@ -131,7 +131,7 @@ def draw_lines(axes, chart: dict, styles: dict[str, dict]) -> dict[str, Any]:
     if chart["behind"]:
         handles[chart["behind"]["name"]] = draw_histogram(axes, chart["behind"])
     for i, line in enumerate(chart["series"]):
-        shift = ((i + 0.5) / len(chart["series"]) - 0.5) * 0.6  # points of several series over one name stand apart
+        shift = ((i + 0.5) / len(chart["series"]) - 0.5) * 0.6  # points of several series over one name do not overlap
         x = np.array([places.index(v) + shift for v in line["x"]] if places else line["x"], dtype=float)
         style = styles[line["name"]] | ({"linestyle": "--"} if line["dashed"] else {})
         handles[line["name"]] = draw_series(axes, x, line, style, is_named=bool(places))

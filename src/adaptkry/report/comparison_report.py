@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, series, table
 
-COLUMNS = (
+COMPARISON_COLUMNS = (
     "method", "mean ± std", "95 % interval", "to the best", "seconds", "parameters", "peak MiB", "tried",
     "could not run",
 )  # fmt: skip
-NOTE = (
+COMPARISON_NOTE = (
     "95 % interval: of the mean, Student's t over splits. To the best: mean difference over the same splits, in "
     "percentage points, with its 95 % interval. Tried: number of settings that validation chose from. Seconds and "
     "memory include trying them."
@@ -20,7 +20,7 @@ def comparison_report(
 ) -> dict:
     """The entries of `selection.compare.compare`, best first, as an experiment."""
     lines = [comparison_cells(entry) for entry in entries]
-    columns = [name for name in COLUMNS if name != "could not run" or any(line[name] for line in lines)]
+    columns = [name for name in COMPARISON_COLUMNS if name != "could not run" or any(line[name] for line in lines)]
     ranked = [entry for entry in entries if entry["mean"] is not None]
     scores = series(
         "mean and 95 % interval",
@@ -33,7 +33,7 @@ def comparison_report(
     return experiment(
         f"Methods on {graph_name}",
         lead=best_method(ranked, metric),
-        tables=[table(f"Test {metric} (%), the same splits for all methods", columns, rows, NOTE)],
+        tables=[table(f"Test {metric} (%), the same splits for all methods", columns, rows, COMPARISON_NOTE)],
         charts=[chart(f"Test {metric} on {graph_name}", [scores], x="method", y=f"test {metric} (%)")]
         if ranked
         else [],
@@ -66,7 +66,7 @@ def comparison_cells(entry: dict) -> dict[str, TableCell]:
     """One row of a leaderboard, by column."""
     if entry["mean"] is None:
         reason = entry["failed"] or "every training failed"
-        return dict.fromkeys(COLUMNS) | {"method": entry["method"], "could not run": reason}
+        return dict.fromkeys(COMPARISON_COLUMNS) | {"method": entry["method"], "could not run": reason}
     has_spread = entry["std"] is not None  # one split has none
     peak = entry["peak_bytes"]
     mean = f"{100 * entry['mean']:.2f}" + (f" ± {100 * entry['std']:.2f}" if has_spread else "")

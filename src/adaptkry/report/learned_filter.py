@@ -13,7 +13,7 @@ from adaptkry.spectral.operators import Diagonal
 from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.training.run import Run
 
-COLUMNS = 64  # of the features; the polynomials of an orthonormal basis are averaged over them
+AVERAGED_COLUMNS = 64  # of the features; the polynomials of an orthonormal basis are averaged over them
 
 
 def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | None:
@@ -56,7 +56,7 @@ def polynomial_responses(recipe: Recipe, grid: Tensor) -> Tensor:
 def orthonormal_responses(graph: Graph, recipe: Recipe, grid: Tensor) -> Tensor:
     """The polynomials of the orthonormal basis of the graph's features at `grid`, averaged over columns: [m, K + 1]."""
     P = propagation(graph, recipe, recipe.taus[0], recipe.directions[0])
-    x = scaled_features(graph, recipe)[:, :COLUMNS].double()
+    x = scaled_features(graph, recipe)[:, :AVERAGED_COLUMNS].double()
     known = recurrence(P, x, recipe.degree)
     ones = torch.ones(len(grid), x.shape[1], dtype=torch.float64)
     found = stack(list(replay(Diagonal(grid), ones, recipe.degree, recurrence=known)))

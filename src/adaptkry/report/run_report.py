@@ -155,7 +155,8 @@ def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Dens
     lines = []
     if responses:
         frequency = (1 - grid.flip(0)).tolist()
-        lines.append(series(TRAININGS, frequency, *(part[::-1] for part in spread(responses))))
+        mean, low, high = (part[::-1] for part in spread(responses))
+        lines.append(series(TRAININGS, frequency, mean, low, high))
     x, y = "frequency 1 - λ (0 smooth, 2 rough)", "response g(λ)"
     return chart("Learned filter", lines, x=x, y=y, behind=behind, empty=NO_CURVE)
 
@@ -269,7 +270,10 @@ def percent(share: float | None) -> dict | None:
 
 
 def plain(value) -> str | int | float | None:
-    """A setting as a cell."""
+    """A setting as a cell; a stage of the model is written like a call, such as `Linear(name=hidden)`."""
+    if isinstance(value, dict):
+        arguments = ", ".join(f"{name}={plain(part)}" for name, part in value.items() if name != "stage")
+        return f"{value['stage']}({arguments})" if "stage" in value else arguments
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
+        return ", ".join(str(plain(part)) for part in value)
     return str(value).lower() if isinstance(value, bool) else value

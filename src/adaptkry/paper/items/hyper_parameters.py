@@ -5,7 +5,7 @@ from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Measurement, RunOptions
 from adaptkry.paper.tables import printed_values, result_table, verdict_notes
 
-NOTE = "A value above the printed one is that of the published script. `adaptkry.recipe` returns all settings."
+SOURCE_NOTE = "A value above the printed one is that of the published script. `adaptkry.recipe` returns all settings."
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
@@ -27,4 +27,4 @@ def section(cells: Cells, item: dict) -> dict:
     """The table."""
     printed = printed_values(item["paper"], item["graphs"])
     table = result_table("settings", cells, list(item["paper"]), item["graphs"], item, printed)
-    return {"tables": [table], "notes": [NOTE, *verdict_notes(cells, printed, item)]}
+    return {"tables": [table], "notes": [SOURCE_NOTE, *verdict_notes(cells, printed, item)]}

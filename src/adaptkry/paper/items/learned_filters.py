@@ -12,7 +12,7 @@ from adaptkry.report import elements
 from adaptkry.report.learned_filter import learned_response
 from adaptkry.training.fit import fit
 
-FREQUENCIES = np.linspace(0, 2, 101)  # 1 - lambda
+RESPONSE_GRID = np.linspace(0, 2, 101)  # 1 - lambda
 SHAPES = {True: "low-pass", False: "comb or high-pass"}
 
 
@@ -25,7 +25,7 @@ def responses(graph: Graph, options: RunOptions) -> list[dict]:
     """The response of every trained member on the grid of frequencies."""
     trained = options.shortened(recipe("adaptkry", graph.info.name))
     run = fit(graph, trained, options.split(graph), device=options.device)
-    found = learned_response(run, graph, torch.from_numpy(1 - FREQUENCIES))
+    found = learned_response(run, graph, torch.from_numpy(1 - RESPONSE_GRID))
     assert found is not None
     return [{**run.results[i].to_row(), "value": 0.0, "response": found[:, i].tolist()} for i in run.chosen]
 
@@ -47,16 +47,16 @@ def section(cells: Cells, item: dict) -> dict:
     rows, charts = [], []
     for name in item["graphs"]:
         claimed, cell = SHAPES[name in item["ours"]["low_pass"]], cells.get((name, "response"))
-        printed = np.polynomial.polynomial.polyval(1 - FREQUENCIES, item["paper"][name])
+        printed = np.polynomial.polynomial.polyval(1 - RESPONSE_GRID, item["paper"][name])
         lines, ours, agreement = [], None, None
         if cell is not None:
             each = with_positive_mean(np.array([row["response"] for row in cell.rows]))
             mean = each.mean(0)
             ours = elements.cell(shape(mean), None, text_verdict(shape(mean), claimed))
             agreement = f"{sum(shape(one) == claimed for one in each)} of {len(each)}"
-            lines = [elements.series("ours, mean of trainings", FREQUENCIES, mean, each.min(0), each.max(0))]
+            lines = [elements.series("ours, mean of trainings", RESPONSE_GRID, mean, each.min(0), each.max(0))]
             printed = printed * np.abs(mean).max() / np.abs(printed).max()
-        lines.append(elements.series("paper, at our scale", FREQUENCIES, printed, dashed=True))
+        lines.append(elements.series("paper, at our scale", RESPONSE_GRID, printed, dashed=True))
         rows.append([name, claimed, shape(printed), ours, agreement])
         charts.append(elements.chart(name, lines, x="frequency 1 - λ", y="g(λ)"))
     verdicts = [row[3]["verdict"] for row in rows if row[3] is not None]

@@ -8,7 +8,7 @@ from adaptkry.paper.measure import Measurement, RunOptions, training
 from adaptkry.paper.tables import Printed, cell_series, result_table, verdict_notes
 from adaptkry.report import elements
 
-METHODS = ("orthkry", "adaptkry")
+COMPARED_METHODS = ("orthkry", "adaptkry")
 VARIANTS = (  # what is trained; of the variants of OrthKry the one that is best on validation nodes is shown
     "orthkry", "orthkry, kept norms", "orthkry, no term dropped", "orthkry, kept norms, no term dropped", "adaptkry",
 )  # fmt: skip
@@ -66,7 +66,7 @@ def printed_by_degree(item: dict) -> Printed:
     """The printed accuracies of both tables."""
     return {
         (f"{graph} {method}", f"K = {degree}"): value
-        for method in METHODS
+        for method in COMPARED_METHODS
         for graph, values in item["paper"][method].items()
         for degree, value in zip(item["paper"]["degrees"], values, strict=True)
     }
@@ -76,9 +76,9 @@ def section(cells: Cells, item: dict) -> dict:
     """One table, and one chart per graph."""
     cells, best = best_variants(cells)
     degrees, printed = item["paper"]["degrees"], printed_by_degree(item)
-    rows = [f"{graph} {method}" for graph in item["graphs"] for method in METHODS]
+    rows = [f"{graph} {method}" for graph in item["graphs"] for method in COMPARED_METHODS]
     table = result_table("test accuracy (%)", cells, rows, [f"K = {degree}" for degree in degrees], item, printed)
-    lines = {graph: [line for method in METHODS for line in lines_of(cells, graph, method, degrees)]
+    lines = {graph: [line for method in COMPARED_METHODS for line in lines_of(cells, graph, method, degrees)]
              for graph in item["graphs"]}  # fmt: skip
     counts = "; ".join(f"{variant or 'unit length'} {count}" for variant, count in sorted(best.items()))
     return {
@@ -102,7 +102,7 @@ def wins_note(cells: Cells, item: dict) -> list[str]:
         pairs = [
             (cells[f"{graph} orthkry", f"K = {k}"].mean, cells[f"{graph} adaptkry", f"K = {k}"].mean)
             for k in item["paper"]["degrees"]
-            if all((f"{graph} {method}", f"K = {k}") in cells for method in METHODS)
+            if all((f"{graph} {method}", f"K = {k}") in cells for method in COMPARED_METHODS)
         ]
         if pairs:
             wins.append(f"{graph} {sum(a > o for o, a in pairs)} of {len(pairs)}")

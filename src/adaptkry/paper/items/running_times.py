@@ -14,10 +14,10 @@ from adaptkry.paper.verdicts import claim_verdict
 from adaptkry.report import elements
 from adaptkry.training.fit import choose_device, fit
 
-METHODS = ("adaptkry", "orthkry")
-PARTS = {"basis": "ms", "training": "s"}
+TIMED_METHODS = ("adaptkry", "orthkry")
+TIMED_PARTS = {"basis": "ms", "training": "s"}
 TAU = 0.8
-WARM_UP = 5  # epochs before the clock starts
+WARM_UP_EPOCHS = 5  # epochs before the clock starts
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
@@ -32,15 +32,15 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 def times(graph: Graph, degree: int, settings: dict, options: RunOptions) -> list[dict]:
     """Milliseconds of the basis and seconds of the training, for both methods."""
     device, splits = choose_device(options.device), options.split(graph)
-    recipes = {name: recipe(name, graph.info.name, degree=degree, taus=(TAU,)) for name in METHODS}
+    recipes = {name: recipe(name, graph.info.name, degree=degree, taus=(TAU,)) for name in TIMED_METHODS}
     P = propagation(graph, recipes["adaptkry"], TAU, "both").to(device)
     x = scaled_features(graph, recipes["adaptkry"]).to(device)
     bases = {name: lambda one=one: basis_terms(P, x, one) for name, one in recipes.items()}
     spent = timing.interleaved(bases, settings["rounds"], device)
-    found = {f"basis {name}": 1e3 * spent[name] for name in METHODS}
+    found = {f"basis {name}": 1e3 * spent[name] for name in TIMED_METHODS}
     for name, one in recipes.items():
         timed = replace(one, epochs=settings["epochs"], stop="never", patience=settings["epochs"])
-        fit(graph, replace(timed, epochs=WARM_UP), splits, device=options.device)  # compiles the kernels
+        fit(graph, replace(timed, epochs=WARM_UP_EPOCHS), splits, device=options.device)  # compiles the kernels
         # `fit` computes the basis too, which is subtracted: what is left is training and testing.
         total = timing.seconds(lambda timed=timed: fit(graph, timed, splits, device=options.device), device)
         found[f"training {name}"] = max(0.0, total - spent[name])
@@ -77,9 +77,9 @@ def times_table(cells: Cells, graph: str, item: dict) -> dict:
     degrees = item["paper"]["degrees"]
     rows = [
         [f"{part} {name} ({unit})", *(rounded(cells, f"{graph} {part} {name}", k) for k in degrees)]
-        for part, unit in PARTS.items() for name in METHODS
+        for part, unit in TIMED_PARTS.items() for name in TIMED_METHODS
     ]  # fmt: skip
-    rows += [[f"paper, {name} (s)", *item["paper"][name][graph]] for name in METHODS]
+    rows += [[f"paper, {name} (s)", *item["paper"][name][graph]] for name in TIMED_METHODS]
     return elements.table(graph, ["", *(f"K = {k}" for k in degrees)], rows)
 
 
@@ -89,8 +89,8 @@ def ratios(cells: Cells, item: dict) -> list[list]:
     for graph, printed in item["paper"]["adaptkry"].items():
         for i, k in enumerate(item["paper"]["degrees"]):
             ours = []
-            for part in PARTS:
-                both = [cells.get((f"{graph} {part} {name}", f"{k}")) for name in METHODS]
+            for part in TIMED_PARTS:
+                both = [cells.get((f"{graph} {part} {name}", f"{k}")) for name in TIMED_METHODS]
                 ours.append(both[1].mean / both[0].mean if both[0] and both[1] and both[0].mean else None)
             paper = item["paper"]["orthkry"][graph][i] / printed[i]
             lines.append([graph, k, *(None if r is None else round(r, 2) for r in ours), round(paper, 2)])
@@ -100,7 +100,7 @@ def ratios(cells: Cells, item: dict) -> list[list]:
 def basis_chart(cells: Cells, graph: str, item: dict) -> dict:
     """Times of the basis against K."""
     lines = []
-    for name in METHODS:
+    for name in TIMED_METHODS:
         points = {k: rounded(cells, f"{graph} basis {name}", k) for k in item["paper"]["degrees"]}
         found = {k: value for k, value in points.items() if value is not None}
         lines += [elements.series(name, found, found.values())] if found else []

@@ -6,7 +6,7 @@ from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Measurement, RunOptions
 from adaptkry.paper.tables import printed_values, result_table, verdict_notes
 
-ROWS = ("nodes", "edges", "features", "classes", "homophily", "entries", "loops")
+COUNTS = ("nodes", "edges", "features", "classes", "homophily", "entries", "loops")
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
@@ -28,6 +28,6 @@ def section(cells: Cells, item: dict) -> dict:
     """The table, and why counts differ."""
     printed = printed_values(item["paper"], item["graphs"])
     return {
-        "tables": [result_table("counts", cells, ROWS, item["graphs"], item, printed)],
+        "tables": [result_table("counts", cells, COUNTS, item["graphs"], item, printed)],
         "notes": verdict_notes(cells, printed, item),
     }

@@ -5,7 +5,7 @@ from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Measurement, RunOptions, training
 from adaptkry.paper.tables import result_table
 
-ROWS = {"tied": True, "untied": False}
+FORMS = {"tied": True, "untied": False}
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
@@ -13,7 +13,7 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
     return [
         training(options, row, graph, graph, [recipe("adaptkry", graph, tied=tied)])
         for graph in item["graphs"]
-        for row, tied in ROWS.items()
+        for row, tied in FORMS.items()
     ]
 
 
@@ -21,8 +21,8 @@ def section(cells: Cells, item: dict) -> dict:
     """The table, and the mean difference over the same splits."""
     notes = []
     for graph in item["graphs"]:
-        tied, untied = (cells.get((row, graph)) for row in ROWS)
+        tied, untied = (cells.get((row, graph)) for row in FORMS)
         if tied and untied and len(tied.numbers) == len(untied.numbers):
             difference = (untied.numbers - tied.numbers).mean()
             notes.append(f"{graph}: untied minus tied over the same splits, {difference:+.2f} points on average.")
-    return {"tables": [result_table("test accuracy (%)", cells, list(ROWS), item["graphs"], item, {})], "notes": notes}
+    return {"tables": [result_table("test accuracy (%)", cells, list(FORMS), item["graphs"], item, {})], "notes": notes}
