@@ -143,7 +143,7 @@ def test_a_wrong_out_is_refused(shape, dtype):
     ],
 )
 @every_basis
-def test_a_bad_degree_is_refused_at_once(basis, degree, error, message):
+def test_a_bad_degree_is_refused_when_the_basis_is_built(basis, degree, error, message):
     for make in (basis, partial(average, basis), recurrence):
         with pytest.raises(error, match=message):
             make(P, X, degree)

@@ -88,8 +88,8 @@ def test_learned_scales_stay_above_a_hundredth():
     ("build", "message"),
     [
         (lambda: gaussian(P, X, 1, high=1.0), "gaussian needs the options high and low; got high"),
-        (lambda: gaussian(P, X, 1), "needs the options high and low; got none. Pass them by name"),
-        (lambda: replay(P, X, 3), "replay needs the options recurrence; got none"),
+        (lambda: gaussian(P, X, 1), "needs the options high and low; got none. Pass options by name"),
+        (lambda: replay(P, X, 3), "replay needs the option recurrence; got none"),
         (lambda: next(favard(P, X, 3)), "favard needs a recurrence; got none"),
         (lambda: jacobi(P, X, 3, alpha=1.0), "unknown option of the basis jacobi 'alpha'"),
         (lambda: krylov(P, X, 3, sign=-1), "unknown option of the basis krylov 'sign'"),

@@ -310,7 +310,7 @@ def test_any_response_is_approached_with_rising_degree(basis, options, wanted, l
 
 
 @pytest.mark.parametrize("operator", [P, Propagation(GRAPH, 1.7), Laplacian(GRAPH, 0.6)], ids=repr)
-def test_a_fit_on_a_graphs_own_spectrum_filters_as_wanted(operator):
+def test_a_fit_on_the_spectrum_of_a_graph_filters_as_wanted(operator):
     """Least squares spends its coefficients where the eigenvalues are, also outside [-1, 1]."""
     eigenvalues, V = torch.linalg.eigh(operator.to_dense())
     errors = []
@@ -337,7 +337,7 @@ def test_a_fit_at_fewer_points_than_coefficients_goes_through_them(basis, option
         (lambda: Filter(3, parametrisation="postive"), "unknown parametrisation 'postive'. Did you mean 'positive'"),
         (lambda: Filter(3, initial_weights="unifrom"), "unknown initial weights 'unifrom'. Did you mean 'uniform'"),
         (lambda: Filter(3, start="ppr"), "unknown option of the basis krylov 'start'"),
-        (lambda: Filter(3, replay), "replay needs the options recurrence; got none"),
+        (lambda: Filter(3, replay), "replay needs the option recurrence; got none"),
         (lambda: fit_response("bend", 3), "unknown response 'bend'. Did you mean 'band'"),
         (lambda: Filter(-1), r"degree must be 0 or more; got -1\.( |$)"),
         (lambda: fit_response(lambda f: f.sum(), 3), r"one value per frequency; got shape \[\] for 200 frequencies"),
@@ -350,7 +350,7 @@ def test_wrong_arguments_are_refused_with_the_nearest_names(make, message):
 
 
 @pytest.mark.parametrize("degree", [2.5, True, "3", None])
-def test_a_degree_that_is_no_whole_number_is_refused(degree):
+def test_a_degree_that_is_not_an_integer_is_refused(degree):
     with pytest.raises(TypeError, match=f"degree must be an integer; got {degree!r}"):
         Filter(degree)
 
@@ -381,7 +381,7 @@ def test_gradients_flow_to_the_weights(parametrisation, channels):
     assert (g.theta.grad != 0).logical_xor(frozen).all()
 
 
-def test_a_filter_learns_a_response_it_can_hold():
+def test_a_filter_learns_a_response_of_its_degree():
     wanted = fit_response("comb", 4, "chebyshev")
     terms = stack(wanted.basis(P, random_signal(24, 8), 4))
     g = Filter(4, "chebyshev").double()

@@ -44,7 +44,7 @@ def by_hand(graph: Graph, tau: float, direction: Direction) -> torch.Tensor:
     for i in range(n):
         for j in range(n):
             size = abs((tau * rows[i] + 1 - tau) * (tau * columns[j] + 1 - tau))
-            # A zero degree meets only the diagonal entry 1 - tau = 0 of its own node, and 0 stays 0.
+            # A zero degree scales only the diagonal entry 1 - tau = 0 of its node, and 0 stays 0.
             P[i, j] = 0 if size == 0 else (tau * A[i, j] + (1 - tau) * (i == j)) / np.sqrt(size)
         P[i, i] = 1 if isolated[i] else P[i, i]
     return torch.from_numpy(P)

@@ -88,7 +88,7 @@ def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0, publish
     no Jacobi polynomial unless |a| = |b|, but the published settings (which include a = -1) were tuned for it.
     """
     if not (a > -1 and b > -1) and not published:
-        raise ValueError(f"Jacobi polynomials need a > -1 and b > -1; got a = {a}, b = {b}.")
+        raise ValueError(f"Jacobi polynomials need a > -1 and b > -1; got a = {a}, b = {b}. Try a = b = 1.")
     sign = -1 if published else 1
 
     def step(k: int) -> tuple[float, float, float]:
@@ -179,7 +179,10 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
         # Term after term in memory: a panel writes to K + 1 regions, not to K + 1 distant strips per row.
         out = kernels.empty(K + 1, n, d, dtype=dtype, device=device).transpose(0, 1)
     elif out.shape != (n, K + 1, d) or out.dtype != dtype:
-        raise ValueError(f"out must be {dtype} of shape {[n, K + 1, d]}; got {out.dtype} {list(out.shape)}.")
+        raise ValueError(
+            f"out must be {dtype} of shape {[n, K + 1, d]}; got {out.dtype} {list(out.shape)}. "
+            f"Leave it out to have one allocated."
+        )
     fill_on_gpu = terms.function.fill_on_gpu
     if fill_on_gpu is not None and fill_on_gpu(terms, out):
         return out

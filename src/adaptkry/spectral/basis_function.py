@@ -99,8 +99,8 @@ class BasisFunction:
                 pick(dict.fromkeys(self.known_options), option, f"option of the basis {self.name}")
         if any(option not in options for option in self.required_options):
             raise ValueError(
-                f"the basis {self.name} needs the options {' and '.join(self.required_options)}; "
-                f"got {', '.join(options) or 'none'}. Pass them by name."
+                f"the basis {self.name} needs the option{'s' * (len(self.required_options) > 1)} "
+                f"{' and '.join(self.required_options)}; got {', '.join(options) or 'none'}. Pass options by name."
             )
 
     def __reduce__(self):

@@ -90,7 +90,7 @@ def uniform(degree: int, alpha: float) -> Tensor:  # noqa: ARG001  one signature
 def ppr(degree: int, alpha: float) -> Tensor:
     """Personalised PageRank: alpha (1 - alpha)^k, the last entry (1 - alpha)^K, so that they sum to 1."""
     if not 0 <= alpha <= 1:
-        raise ValueError(f"the teleport probability alpha must lie in [0, 1]; got {alpha}.")
+        raise ValueError(f"the teleport probability alpha must lie in [0, 1]; got {alpha}. Try 0.1.")
     weights = alpha * (1 - alpha) ** torch.arange(degree + 1, dtype=torch.float64)
     weights[-1] = (1 - alpha) ** degree
     return weights.float()
@@ -104,7 +104,7 @@ def decay(degree: int, alpha: float) -> Tensor:
 def spike(degree: int, alpha: float) -> Tensor:
     """1 at hop `alpha` (an integer) and 0 elsewhere: hop 0 is the identity, hop K is SGC."""
     if not 0 <= alpha <= degree or alpha != int(alpha):
-        raise ValueError(f"alpha must be a hop 0 .. {degree} for a spike; got {alpha}.")
+        raise ValueError(f"alpha must be a hop 0 .. {degree} for a spike; got {alpha}. Use 0 for the identity.")
     return torch.eye(degree + 1)[int(alpha)]
 
 
@@ -186,7 +186,7 @@ class Filter(nn.Module):
         self.basis.check_options(options)
         self.parametrisation, self.options = parametrisation, options
         if channels is not None and checks.count(channels, "channels") == 0:
-            raise ValueError("channels must be 1 or more, or None for one filter for all columns; got 0.")
+            raise ValueError("channels must be 1 or more; got 0. Use None for one filter for all columns.")
         self._coefficients = pick(PARAMETRISATIONS, parametrisation, "parametrisation")
         weights = pick(INITIAL_WEIGHTS, initial_weights, "initial weights")(degree, alpha)
         self.theta = nn.Parameter(weights if channels is None else weights.repeat(channels, 1))  # [K+1] or [d, K+1]
@@ -201,7 +201,10 @@ class Filter(nn.Module):
         w = self.coefficients.to(terms.dtype)
         if terms.ndim != 3 or terms.shape[1] != self.degree + 1 or (w.ndim == 2 and terms.shape[2] != len(w)):
             channels = len(w) if w.ndim == 2 else "d"
-            raise ValueError(f"this filter takes terms [n, {self.degree + 1}, {channels}]; got {list(terms.shape)}.")
+            raise ValueError(
+                f"this filter takes terms [n, {self.degree + 1}, {channels}]; got {list(terms.shape)}. "
+                f"Use stack(basis(P, x, {self.degree})), or filter.apply(P, x)."
+            )
         return torch.einsum("nkd,k->nd" if w.ndim == 1 else "nkd,dk->nd", terms, w)
 
     def apply(self, P, x: Tensor | None = None) -> Any:  # type: ignore[override]
@@ -251,7 +254,10 @@ class Filter(nn.Module):
     def from_krylov(self, weights: Tensor) -> "Filter":
         """A free filter over this basis with the given monomial coefficients [K + 1] or [d, K + 1]."""
         if weights.ndim not in (1, 2) or weights.shape[-1] != self.degree + 1:
-            raise ValueError(f"this filter takes weights [{self.degree + 1}]; got {list(weights.shape)}.")
+            raise ValueError(
+                f"this filter takes weights [{self.degree + 1}] or [d, {self.degree + 1}]; got {list(weights.shape)}. "
+                f"Use one weight per power 0 .. {self.degree}."
+            )
         phi = monomials(self.basis, self.degree, **self.options)
         solved = torch.linalg.solve(phi.T, weights.double().reshape(-1, self.degree + 1).T).T
         return self._copy(solved.reshape(weights.shape), self.basis, **self.options)

@@ -88,7 +88,9 @@ class Matrix(Operator):
     def __init__(self, matrix: Tensor):
         is_dense = matrix.layout == torch.strided
         if matrix.ndim not in ((2, 3) if is_dense else (2,)) or matrix.shape[-1] != matrix.shape[-2]:
-            raise ValueError(f"a matrix must have shape [n, n] or [r, n, n]; got {list(matrix.shape)}.")
+            raise ValueError(
+                f"a matrix must have shape [n, n] or [r, n, n]; got {list(matrix.shape)}. Pass a square matrix."
+            )
         self.matrix = matrix
         n = matrix.shape[-1]
         super().__init__((n, n), is_symmetric=_is_symmetric(matrix), is_batched=matrix.ndim == 3)
@@ -129,7 +131,9 @@ class Diagonal(Operator):
     def __init__(self, eigenvalues: Tensor):
         self.eigenvalues = checks.floats(eigenvalues, "eigenvalues")
         if self.eigenvalues.ndim != 1:
-            raise ValueError(f"eigenvalues must have shape [n]; got {list(self.eigenvalues.shape)}.")
+            raise ValueError(
+                f"eigenvalues must have shape [n]; got {list(self.eigenvalues.shape)}. Use as_operator for a matrix."
+            )
         super().__init__((len(self.eigenvalues), len(self.eigenvalues)), is_symmetric=True)
 
     @property
@@ -206,7 +210,7 @@ class SideBySide(Operator):
 
     def __init__(self, operators: Sequence[Operator | Tensor]):
         if not operators:
-            raise ValueError("SideBySide needs at least one operator; got an empty list.")
+            raise ValueError("SideBySide needs at least one operator; got an empty list. Pass one operator per tau.")
         self.operators = [as_operator(P) for P in operators]
         super().__init__(
             self.operators[0].shape,

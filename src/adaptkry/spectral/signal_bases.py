@@ -51,7 +51,7 @@ def unifilter(P, x: Tensor, degree: int, *, homophily: float = 0.5, share: float
     :math:`a = \cos\theta / (1 + (k-1)\cos\theta)` and :math:`c^2 = 1 - k \cos^2\theta / (1 + (k-1)\cos\theta)`.
     """
     if not 0 <= homophily <= 1:
-        raise ValueError(f"homophily must lie in [0, 1]; got {homophily}.")
+        raise ValueError(f"homophily must lie in [0, 1]; got {homophily}. Try 0.5.")
     cosine = math.cos(math.pi / 2 * (1 - homophily))
     size = x.norm(dim=-2, keepdim=True)  # the unit vectors are scaled to the norm of x
     total, power = torch.zeros_like(x), x
@@ -71,7 +71,7 @@ def gaussian(P, x: Tensor, degree: int, *, high: float, low: float, steps: int =
     :math:`\lambda` is the Laplacian's eigenvalue. The step length is rounded to two decimals, as published.
     """
     if degree != 1:
-        raise ValueError(f"gaussian has two terms, so its degree must be 1; got {degree}.")
+        raise ValueError(f"gaussian has two terms, so its degree must be 1; got {degree}. Use steps= for precision.")
     for sign, time in ((1, high), (-1, low)):  # 2 I - L = I + P and L = I - P
         length, signal = round(math.sqrt(time / steps), 2), x
         for _ in range(steps):
@@ -97,7 +97,10 @@ def asgc(
     """
     candidates = len(orders) * len(penalties)
     if degree + 1 != candidates:
-        raise ValueError(f"asgc has {candidates} candidates, so its degree must be {candidates - 1}; got {degree}.")
+        raise ValueError(
+            f"asgc has {candidates} candidates, so its degree must be {candidates - 1}; got {degree}. "
+            f"Change the degree, orders= or penalties=."
+        )
     hops = torch.stack([term.double() for term in krylov(P, x, max(orders))])  # [K + 1, n, d]
     gram = torch.einsum("knd,lnd->dkl", hops, hops)
     for order in orders:

@@ -67,7 +67,7 @@ def extremes(P: Operator | Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
     P = _symmetric(P)
     n = P.shape[0]
     if checks.count(count, "count") < 1:
-        raise ValueError(f"count must be 1 or more; got {count}.")
+        raise ValueError(f"count must be 1 or more; got {count}. Try 1.")
     if n <= max(SMALL, 4 * count):
         found = eigenvalues(P)
         return found[:count], found[-count:]
