@@ -71,7 +71,8 @@ def density_of_states(
     """
     if moments < 2 or probes < 2 or bins < 1:
         raise ValueError(
-            f"moments and probes must be 2 or more and bins 1 or more; got {moments}, {probes} and {bins}. Try the defaults."
+            f"moments and probes must be 2 or more and bins 1 or more; got {moments}, {probes} and {bins}. "
+            f"Try the defaults."
         )
     P = as_operator(P)
     low, high = (float(end[0]) for end in extremes(P))
