@@ -334,7 +334,7 @@ def test_a_coupled_member_alone_equals_the_same_member_in_a_batch(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_the_built_in_graph_saves_and_predicts(method, tmp_path):
     graph = csbm(nodes=200, phi=0.8, information=1.5, seed=0)
-    run = fit(graph, recipe(method, epochs=150, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
+    run = fit(graph, recipe(method, epochs=60, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
     assert run.test_scores.mean() > 0.8
     back = load_run(run.save(tmp_path))
     assert torch.equal(back.probabilities(graph), run.probabilities(graph))

@@ -1,3 +1,3 @@
 """The version of adaptkry."""
 
-VERSION = __version__ = "0.1.0"
+VERSION = __version__ = "0.2.0.dev0"
