@@ -27,10 +27,10 @@ def test_the_layer_filters_and_gradients_reach_signal_and_weights():
     out = layer(x, pyg_data.edge_index)
     P = Propagation(graph, 0.8).to_dense().float()
     powers = torch.stack([torch.linalg.matrix_power(P, k) for k in range(4)])
-    wanted = torch.einsum("k,kij,jd->id", layer.filter.coefficients, powers, x)
-    torch.testing.assert_close(out, wanted, rtol=1e-4, atol=1e-5)
+    expected = torch.einsum("k,kij,jd->id", layer.filter.coefficients, powers, x)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
     push = torch.randn_like(out)
     ours = torch.autograd.grad((out * push).sum(), [x, layer.filter.theta], retain_graph=True)
-    theirs = torch.autograd.grad((wanted * push).sum(), [x, layer.filter.theta])
+    theirs = torch.autograd.grad((expected * push).sum(), [x, layer.filter.theta])
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)

@@ -42,15 +42,15 @@ def test_dropped_sum_is_the_sum_of_separately_dropped_hops_and_so_is_its_gradien
     w, basis, rows = parts
     rates = [0.0, 0.3, 0.8]
     found = DroppedSum.apply(w, basis, rows, dropout_state([M] * B, rates))
-    wanted = []
+    expected = []
     for b, (p, generator) in enumerate(zip(rates, generators(), strict=True)):
         mask = torch.ones(T, M, D, dtype=torch.float64)
         if p:
             mask = keep_mask((T, M, D), p, generator).double() / (1 - p)
-        wanted.append((w[b, :, None, None] * mask * basis[:, rows[b]]).sum(0))
-    torch.testing.assert_close(found, torch.stack(wanted))
+        expected.append((w[b, :, None, None] * mask * basis[:, rows[b]]).sum(0))
+    torch.testing.assert_close(found, torch.stack(expected))
     push = torch.randn_like(found)
-    ours, theirs = (torch.autograd.grad((z * push).sum(), w)[0] for z in (found, torch.stack(wanted)))
+    ours, theirs = (torch.autograd.grad((z * push).sum(), w)[0] for z in (found, torch.stack(expected)))
     torch.testing.assert_close(ours, theirs)
 
 
@@ -82,8 +82,8 @@ def initial(shape, members=1):
     return {name: w.double() for name, w in weights.items()}
 
 
-def apply_mlp(shape, weights, z, counted, statistics=None, dropout=None):
-    context = StageContext(shape, weights, statistics or {}, z, torch.zeros(1), counted, None, dropout, 1)
+def apply_mlp(shape, weights, z, row_mask, statistics=None, dropout=None):
+    context = StageContext(shape, weights, statistics or {}, z, torch.zeros(1), row_mask, None, dropout, 1)
     return ResidualMLP()(z, context)
 
 
@@ -121,12 +121,12 @@ def test_mlp_equals_torchs_own_layers_member_by_member(batch_norm, features):
     weights = initial(shape, 2)
     statistics = {k: s.double() for k, s in initial_statistics(shape, 2).items()}
     z = torch.randn(2, 7, features, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    counted = torch.ones(2, 7, 1, dtype=torch.float64)
+    row_mask = torch.ones(2, 7, 1, dtype=torch.float64)
     references = [Reference(shape.recipe, weights, b).train() for b in range(2)]
-    trained = apply_mlp(shape, weights, z, counted, statistics, dropout_state([7, 7]))
+    trained = apply_mlp(shape, weights, z, row_mask, statistics, dropout_state([7, 7]))
     for b, reference in enumerate(references):
         torch.testing.assert_close(trained[b], reference(z[b]))
-    evaluated = apply_mlp(shape, weights, z, counted, statistics)
+    evaluated = apply_mlp(shape, weights, z, row_mask, statistics)
     for b, reference in enumerate(references):
         torch.testing.assert_close(evaluated[b], reference.eval()(z[b]))
 
@@ -138,8 +138,8 @@ def test_padding_rows_change_nothing_for_batch_norm():
     found = []
     for x in (z, padded):
         statistics = {k: s.double() for k, s in initial_statistics(shape, 1).items()}
-        counted = (torch.arange(x.shape[1]) < 5).double().reshape(1, -1, 1)
-        found.append(apply_mlp(shape, weights, x, counted, statistics, dropout_state([5])))
+        row_mask = (torch.arange(x.shape[1]) < 5).double().reshape(1, -1, 1)
+        found.append(apply_mlp(shape, weights, x, row_mask, statistics, dropout_state([5])))
     torch.testing.assert_close(found[0], found[1][:, :5])
 
 

@@ -37,9 +37,9 @@ N, D, C, B = 40, 7, 3, 2
 
 def random_graph(seed: int) -> Graph:
     """Undirected, with self-loops and isolated nodes in the data."""
-    die = torch.Generator().manual_seed(seed)
-    edges = torch.randint(0, N - 3, (2, 90), generator=die)
-    features = torch.rand(N, D, generator=die)
+    generator = torch.Generator().manual_seed(seed)
+    edges = torch.randint(0, N - 3, (2, 90), generator=generator)
+    features = torch.rand(N, D, generator=generator)
     return Graph(edges, features, torch.arange(N) % C)
 
 
@@ -60,8 +60,8 @@ class Built:
         shape = replace(self.shape, recipe=replace(self.recipe, **changes))
         rows = torch.arange(N).expand(B, -1)
         statistics = {"basis_mix": torch.eye(self.shape.terms)[:B]} if self.recipe.method == "asgc" else {}
-        counted = torch.ones(B, N, 1)
-        return batched.logits(shape, self.weights, statistics, self.inputs.terms, rows, counted, self.inputs.operator)
+        row_mask = torch.ones(B, N, 1)
+        return batched.logits(shape, self.weights, statistics, self.inputs.terms, rows, row_mask, self.inputs.operator)
 
     def weight(self, name: str, member: int) -> torch.Tensor:
         return self.weights[name][member]
@@ -84,8 +84,8 @@ class TestAgainstPyG:
             second.lin.weight.data = built.weight("mlp/5/weight", i).T
             second.bias.data = built.weight("mlp/7/bias", i)[0]
             edges = edges_of(graph, "keep")  # PyG adds the missing loops only
-            wanted = second(torch.relu(first(graph.x, edges)), edges)
-            assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
+            expected = second(torch.relu(first(graph.x, edges)), edges)
+            assert_close(built.logits()[i], expected, rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("degree", [1, 3, 10])
     def test_sgc(self, graph, degree):
@@ -117,8 +117,8 @@ class TestAgainstPyG:
         plain = without_filter(built)  # f(X): the stages' positions, and so their weights, stay the same
         layer = APPNP(K=10, alpha=alpha)
         for i in range(B):
-            wanted = layer(plain[i], edges_of(graph, "keep"))
-            assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
+            expected = layer(plain[i], edges_of(graph, "keep"))
+            assert_close(built.logits()[i], expected, rtol=1e-5, atol=1e-5)
 
     def test_arma(self, graph):
         built = Built("arma", graph)
@@ -129,8 +129,8 @@ class TestAgainstPyG:
             layer.root_weight.data = built.weight("mlp/0/root", i).view(D, 3, 6).transpose(0, 1)[None]
             layer.bias.data = built.weight("mlp/0/bias", i).view(3, 1, 6)[None]
             hidden = layer(graph.x, edges_of(graph))
-            wanted = hidden @ built.weight("mlp/2/weight", i) + built.weight("mlp/2/bias", i)
-            assert_close(built.logits()[i], wanted, rtol=1e-5, atol=1e-5)
+            expected = hidden @ built.weight("mlp/2/weight", i) + built.weight("mlp/2/bias", i)
+            assert_close(built.logits()[i], expected, rtol=1e-5, atol=1e-5)
 
     @pytest.mark.filterwarnings("ignore:Sparse")  # PyG's own
     def test_sign(self, graph):
@@ -172,15 +172,15 @@ def drawn(*shape) -> torch.Tensor:
 
 def test_gprgnn_is_a_sum_of_powers():
     theta = drawn(11)
-    wanted = sum(float(theta[0, k]) * GRID**k for k in range(11))
-    np.testing.assert_allclose(response(recipe("gprgnn"), {"filter/weights": theta}), wanted, atol=1e-9)
+    expected = sum(float(theta[0, k]) * GRID**k for k in range(11))
+    np.testing.assert_allclose(response(recipe("gprgnn"), {"filter/weights": theta}), expected, atol=1e-9)
 
 
 def test_bernnet_is_bernsteins_formula():
     theta, rough = drawn(11), 1 - GRID
     terms = [comb(10, k) / 2**10 * (2 - rough) ** (10 - k) * rough**k for k in range(11)]
-    wanted = sum(max(float(theta[0, k]), 0) * term for k, term in enumerate(terms))
-    np.testing.assert_allclose(response(recipe("bernnet"), {"filter/weights": theta}), wanted, atol=1e-9)
+    expected = sum(max(float(theta[0, k]), 0) * term for k, term in enumerate(terms))
+    np.testing.assert_allclose(response(recipe("bernnet"), {"filter/weights": theta}), expected, atol=1e-9)
 
 
 def test_chebnetii_is_its_papers_formula_on_minus_p():
@@ -190,15 +190,15 @@ def test_chebnetii_is_its_papers_formula_on_minus_p():
         2 / (K + 1) * sum(max(float(theta[0, j]), 0) * np.cos(k * np.arccos(nodes[j])) for j in range(K + 1))
         for k in range(K + 1)
     ]
-    wanted = w[0] / 2 + sum(w[k] * np.cos(k * np.arccos(-GRID)) for k in range(1, K + 1))
-    np.testing.assert_allclose(response(recipe("chebnetii"), {"filter/weights": theta}), wanted, atol=1e-9)
+    expected = w[0] / 2 + sum(w[k] * np.cos(k * np.arccos(-GRID)) for k in range(1, K + 1))
+    np.testing.assert_allclose(response(recipe("chebnetii"), {"filter/weights": theta}), expected, atol=1e-9)
 
 
 def test_evennet_ignores_odd_hops():
     theta = drawn(11)
     made = recipe("evennet")
-    wanted = sum(float(theta[0, k]) * GRID**k for k in range(0, 11, 2))
-    np.testing.assert_allclose(response(made, {"filter/weights": theta}), wanted, atol=1e-9)
+    expected = sum(float(theta[0, k]) * GRID**k for k in range(0, 11, 2))
+    np.testing.assert_allclose(response(made, {"filter/weights": theta}), expected, atol=1e-9)
     start = INITIAL_WEIGHTS[made.initial_weights](made.degree, made.alpha)[::2]
     assert_close(start, torch.tensor([0.1 * 0.9 ** (2 * k) for k in range(6)]))
 
@@ -208,8 +208,8 @@ def test_jacobiconv_is_damped_jacobi_polynomials(a, b):
     made = recipe("jacobiconv", basis_options=(("a", a), ("b", b)), damping=1.5)
     theta, eta = drawn(C, 11), drawn(11) / 2
     damp = np.cumprod(np.concatenate([[1.0], 1.5 * np.tanh(eta[0, :-1].numpy())]))
-    wanted = sum(theta[0, :, k].numpy() * damp[k] * eval_jacobi(k, a, b, GRID)[:, None] for k in range(11))
-    np.testing.assert_allclose(response(made, {"filter/weights": theta, "basis/damping": eta}), wanted, atol=1e-8)
+    expected = sum(theta[0, :, k].numpy() * damp[k] * eval_jacobi(k, a, b, GRID)[:, None] for k in range(11))
+    np.testing.assert_allclose(response(made, {"filter/weights": theta, "basis/damping": eta}), expected, atol=1e-8)
 
 
 def test_jacobiconvs_published_sign_differs_from_the_textbook_unless_a_equals_b():
@@ -235,9 +235,9 @@ def test_the_published_jacobi_recurrence_step_by_step():
         q.append(t1 * GRID * q[-1] - t2 * q[-1] - t3 * q[-2])
     theta, eta = drawn(C, 11), torch.full((1, 11), 40.0, dtype=torch.float64)
     damp = made.damping ** np.arange(11)
-    wanted = sum(theta[0, :, k].numpy() * damp[k] * q[k][:, None] for k in range(11))
+    expected = sum(theta[0, :, k].numpy() * damp[k] * q[k][:, None] for k in range(11))
     found = response(made, {"filter/weights": theta, "basis/damping": eta})
-    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
@@ -257,9 +257,9 @@ def test_gnn_lf_and_hf_are_their_iterations(alpha):
 
 def test_favardgnn_is_its_recurrence():
     built = Built("favardgnn", GRAPHS[0], degree=4)
-    die = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     for name in ("filter/weights", "basis/shift", "basis/scale"):
-        built.weights[name] = torch.randn(built.weights[name].shape, generator=die)
+        built.weights[name] = torch.randn(built.weights[name].shape, generator=generator)
     P = Propagation(GRAPHS[0].without_self_loops(), 1.0, isolated=0.0).to_dense().float()
     for i in range(B):
         x = torch.relu(GRAPHS[0].x @ built.weight("mlp/2/weight", i) + built.weight("mlp/2/bias", i))
@@ -270,8 +270,8 @@ def test_favardgnn_is_its_recurrence():
         for k in range(1, 5):
             older, newer = newer, (P @ newer - shift[:, k - 1] * newer - scale[:, k - 1] * older) / scale[:, k]
             total = total + w[:, k] * newer
-        wanted = total @ built.weight("mlp/7/weight", i) + built.weight("mlp/7/bias", i)
-        assert_close(built.logits()[i], wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max()))
+        expected = total @ built.weight("mlp/7/weight", i) + built.weight("mlp/7/bias", i)
+        assert_close(built.logits()[i], expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("method", ["optbasis", "orthkry"])
@@ -295,8 +295,8 @@ def test_unifilters_vectors_stand_at_equal_angles(homophily):
     terms = stack(list(unifilter(Propagation(graph, 1.0), x, 6, homophily=homophily, share=0.0))).permute(2, 1, 0)
     unit = terms / terms.norm(dim=2, keepdim=True)
     cosine = np.cos(np.pi / 2 * (1 - homophily))
-    wanted = torch.full((7, 7), cosine, dtype=torch.float64).fill_diagonal_(1).expand(3, 7, 7)
-    assert_close(unit @ unit.mT, wanted, rtol=0, atol=1e-6)
+    expected = torch.full((7, 7), cosine, dtype=torch.float64).fill_diagonal_(1).expand(3, 7, 7)
+    assert_close(unit @ unit.mT, expected, rtol=0, atol=1e-6)
 
 
 def test_g2cn_is_two_gaussians():

@@ -135,11 +135,11 @@ def test_no_finished_method_is_lost_on_resuming_with_fewer(stopped, copy, traine
     kept = compare(GRAPH, ["mlp"], SPLITS, out=copy, resume=True, **QUICK)
     assert trained == []
     first = sorted(stopped[1], key=lambda one: one["mean"], reverse=True)
-    plain, wanted = (
+    plain, expected = (
         [{name: value for name, value in one.items() if name not in DIFFERENCES} for one in entries]
         for entries in (kept, first)
     )
-    assert plain == wanted
+    assert plain == expected
     assert len(json.loads((copy / "comparison.json").read_text())["methods"]) == 2
     assert len((copy / "rows.jsonl").read_text().splitlines()) == 8
 

@@ -34,8 +34,8 @@ def test_candidates_solve_their_least_squares_problem():
             hops = np.stack([term[:, f] for term in krylov(P, x, order)], 1)
             last = np.zeros((1, order + 1))
             last[0, 0] = np.sqrt(n * penalty)
-            wanted = np.linalg.lstsq(np.vstack([hops, last]), np.append(x[:, f], 0.0), rcond=None)[0]
-            np.testing.assert_allclose(found[:, f], hops @ wanted, atol=1e-8)
+            expected = np.linalg.lstsq(np.vstack([hops, last]), np.append(x[:, f], 0.0), rcond=None)[0]
+            np.testing.assert_allclose(found[:, f], hops @ expected, atol=1e-8)
 
 
 def test_the_chosen_candidate_is_best_on_validation_and_refitted_as_scikit_learn_would(run, split):

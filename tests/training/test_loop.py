@@ -193,13 +193,13 @@ def test_stop_by_mean_compares_with_the_last_two_hundred_validation_losses(least
 def test_mean_losses_equal_torchs_own_over_the_rows_that_count(kind):
     generator = torch.Generator().manual_seed(0)
     scores, classes = torch.randn(2, 6, 3, generator=generator), torch.randint(0, 3, (2, 6), generator=generator)
-    counted = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2])
-    found = mean_loss(kind, scores, classes, counted)
+    row_mask = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2])
+    found = mean_loss(kind, scores, classes, row_mask)
     for b, rows in enumerate((6, 4)):
-        own, wanted = scores[b, :rows], classes[b, :rows]
-        one_hot = torch.nn.functional.one_hot(wanted, 3).float()
+        own, expected = scores[b, :rows], classes[b, :rows]
+        one_hot = torch.nn.functional.one_hot(expected, 3).float()
         binary = torch.nn.functional.binary_cross_entropy_with_logits(own, one_hot)
-        exact = binary if kind == "binary" else torch.nn.functional.cross_entropy(own, wanted)
+        exact = binary if kind == "binary" else torch.nn.functional.cross_entropy(own, expected)
         torch.testing.assert_close(found[b], exact)
 
 

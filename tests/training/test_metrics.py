@@ -14,20 +14,20 @@ def test_roc_auc_equals_the_mann_whitney_statistic_with_ties_and_padding(seed, t
     scores = scores.round() if tied else scores
     classes = torch.randint(0, 2, (2, 30), generator=random)
     classes[:, :2] = torch.tensor([0, 1])
-    counted = torch.ones(2, 30, dtype=torch.bool)
-    counted[1, 25:] = False
-    found = roc_auc(scores, classes, counted)
+    row_mask = torch.ones(2, 30, dtype=torch.bool)
+    row_mask[1, 25:] = False
+    found = roc_auc(scores, classes, row_mask)
     for b in range(2):
-        s, y = (scores[b, :, 1] - scores[b, :, 0])[counted[b]].numpy(), classes[b][counted[b]].numpy()
-        wanted = mannwhitneyu(s[y == 1], s[y == 0]).statistic / ((y == 1).sum() * (y == 0).sum())
-        assert abs(float(found[b]) - wanted) < 1e-9
+        s, y = (scores[b, :, 1] - scores[b, :, 0])[row_mask[b]].numpy(), classes[b][row_mask[b]].numpy()
+        expected = mannwhitneyu(s[y == 1], s[y == 0]).statistic / ((y == 1).sum() * (y == 0).sum())
+        assert abs(float(found[b]) - expected) < 1e-9
 
 
 def test_accuracy_counts_only_what_counts():
     logits = torch.eye(3)[None].repeat(2, 1, 1)
     classes = torch.tensor([[0, 1, 0], [0, 0, 0]])
-    counted = torch.tensor([[True, True, True], [True, True, False]])
-    torch.testing.assert_close(accuracy(logits, classes, counted), torch.tensor([2 / 3, 1 / 2]))
+    row_mask = torch.tensor([[True, True, True], [True, True, False]])
+    torch.testing.assert_close(accuracy(logits, classes, row_mask), torch.tensor([2 / 3, 1 / 2]))
 
 
 def test_roc_auc_refuses_three_classes_and_unknown_metrics_get_the_nearest_name():

@@ -41,8 +41,19 @@ def test_a_fit_beats_chance_and_its_rows_say_where_they_came_from(run):
     scores = [result.test for result in run.results]
     assert np.mean(scores) > 0.75
     for row in [result.to_row() for result in run.results]:
-        wanted = {"settings", "seed", "split", "metric", "version", "device", "commit", "graph", "scheme", "validation"}
-        assert wanted <= row.keys()
+        expected = {
+            "settings",
+            "seed",
+            "split",
+            "metric",
+            "version",
+            "device",
+            "commit",
+            "graph",
+            "scheme",
+            "validation",
+        }
+        assert expected <= row.keys()
     assert "adaptkry on" in run.summary()
 
 
@@ -99,8 +110,8 @@ def test_both_directions_of_a_directed_graph_train_and_predict():
 def test_the_fixed_low_pass_filter_never_moves(split):
     found = fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
     torch.testing.assert_close(found.weights["filter/weights"], torch.ones(3, 1))
-    wanted = stack(krylov(Propagation(GRAPH, 0.3), GRAPH.x, 6))[:, 6]
-    torch.testing.assert_close(model_inputs(GRAPH, recipe("lowpass")).terms[0], wanted)
+    expected = stack(krylov(Propagation(GRAPH, 0.3), GRAPH.x, 6))[:, 6]
+    torch.testing.assert_close(model_inputs(GRAPH, recipe("lowpass")).terms[0], expected)
 
 
 def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):

@@ -45,14 +45,14 @@ def logits(
     statistics: Weights,
     terms: Tensor,
     rows: Tensor,
-    counted: Tensor,
+    row_mask: Tensor,
     operator: Operator | None = None,
     dropout: DropoutState | None = None,
 ) -> Tensor:
     """Logits [b, m, c] at each member's rows [b, m]. With `dropout` the model trains: dropout, batch statistics."""
     z = terms
     for position, stage in enumerate(shape.recipe.stages):
-        z = stage(z, StageContext(shape, weights, statistics, terms, rows, counted, operator, dropout, position))
+        z = stage(z, StageContext(shape, weights, statistics, terms, rows, row_mask, operator, dropout, position))
     return z
 
 

@@ -1,29 +1,29 @@
-"""An epoch recorded once as a CUDA graph and replayed, without Python in between."""
+"""Epochs recorded once as a CUDA graph and replayed without Python overhead."""
 
 from collections.abc import Callable
 
 import torch
 
-WARM_UP = 3  # epochs before one is recorded: kernels are compiled and memory is allocated by then
+WARM_UP = 3  # epochs before the recording, in which kernels are compiled and memory is allocated
 
 
 class RecordedEpoch:
-    """Calls `epoch(number)` for some epochs, then records it and replays the recording.
+    """Calls `train_epoch(epoch)` for some epochs, then records it and replays the recording.
 
-    Recording needs work on the device that does not depend on the number. A stage that waits for the device cannot be
-    recorded: then every epoch is called, which is slower but right.
+    The work on the device must not depend on the number of the epoch. A stage that waits for the device cannot be
+    recorded: every epoch is then called, which is slower but gives the same result.
     """
 
-    def __init__(self, epoch: Callable[[int], None], warm_up: int = WARM_UP):
-        self.epoch, self.left = epoch, warm_up
+    def __init__(self, train_epoch: Callable[[int], None], warm_up: int = WARM_UP):
+        self.train_epoch, self.warm_up_left = train_epoch, warm_up
         self.graph: torch.cuda.CUDAGraph | None = None
         self.can_record = True
 
-    def __call__(self, number: int) -> None:
+    def __call__(self, epoch: int) -> None:
         """Run one epoch."""
-        if self.left > 0 or not self.can_record or not self._record():
-            self.left -= 1
-            self.epoch(number)
+        if self.warm_up_left > 0 or not self.can_record or not self._record():
+            self.warm_up_left -= 1
+            self.train_epoch(epoch)
         else:
             assert self.graph is not None
             self.graph.replay()
@@ -33,7 +33,7 @@ class RecordedEpoch:
             graph = torch.cuda.CUDAGraph()
             try:
                 with torch.cuda.graph(graph):
-                    self.epoch(0)
+                    self.train_epoch(0)
             except RuntimeError:
                 self.can_record = False
                 return False

@@ -1,8 +1,8 @@
-"""The training loop: b members at once, each with its own split, seed, rates, stopping time and best weights.
+"""The training loop: b members at once, each with its own split, seed, rates, stopping epoch and best weights.
 
-Nothing in an epoch waits for the device: scores, best weights, stopping and even the number of the epoch are tensors
-that change in place, and the host reads them every `CHECK_EVERY` epochs only. So on a GPU an epoch can be recorded once
-and replayed (`cuda_graph.py`). A member that has stopped keeps computing, but its kept weights do not change.
+Nothing in an epoch waits for the device: scores, best weights, stopping and even the epoch counter are tensors that
+change in place, and the host reads them only every `CHECK_EVERY` epochs. On a GPU an epoch can therefore be recorded
+once and replayed (`cuda_graph.py`). A member that has stopped keeps computing, but its best weights do not change.
 """
 
 import time
@@ -23,9 +23,9 @@ from adaptkry.training.evaluation import evaluate
 from adaptkry.training.losses import LossAndGradients, make_gradient_function
 from adaptkry.training.state import Member, TrainingState, initial_state
 
-CHECK_EVERY = 20  # epochs after which the host reads the state
-CHECK_SECONDS = 5.0  # or as soon as this much time has passed: slow epochs are worth a checkpoint each
-WINDOW = 200  # validation losses that stop="mean" compares with
+CHECK_EVERY = 20  # epochs between two checks, in which the host reads the state
+CHECK_SECONDS = 5.0  # at most this long between checks: slow epochs are worth a checkpoint each
+WINDOW = 200  # number of earlier validation losses whose mean is the threshold of stop="mean"
 
 Callback = Callable[[TrainingState], object]
 
@@ -35,7 +35,7 @@ class GradientDescent:
 
     Args:
         shape: sizes that all members share.
-        batches: where terms, rows and classes come from.
+        batches: the source of terms, rows and classes.
         members: splits, seeds and recipes.
         metric: "accuracy" or "roc_auc".
         basis_mix: [b, r] the share of each of r bases in a member's basis, where members differ in taus.
@@ -61,15 +61,15 @@ class GradientDescent:
         self.state = initial_state(shape, members, batches.dtype, self.device, basis_mix)
 
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
-        """Train until every member has stopped; callbacks are called whenever the host reads the state."""
+        """Train until every member has stopped; callbacks are called at every check."""
         callbacks = list(callbacks)
         with tensor_float_32():
-            gradients = self.gradient_function()
-            one_epoch = lambda epoch: self.one_epoch(epoch, gradients)  # noqa: E731
-            recorded = RecordedEpoch(one_epoch) if self.can_record else None
+            loss_and_gradients = self.gradient_function()
+            train_epoch = lambda epoch: self.one_epoch(epoch, loss_and_gradients)  # noqa: E731
+            recorded = RecordedEpoch(train_epoch) if self.can_record else None
             last_check = time.monotonic()
             for epoch in range(self.state.epoch, self.recipe.epochs):
-                (recorded or one_epoch)(epoch)
+                (recorded or train_epoch)(epoch)
                 if self._is_check_due(epoch, last_check):
                     for callback in callbacks:
                         callback(self.state)
@@ -80,44 +80,44 @@ class GradientDescent:
         return self.state
 
     def one_epoch(self, epoch: int, loss_and_gradients: LossAndGradients) -> None:
-        """Train, validate, keep the best. Full-batch training does not depend on the number of the epoch."""
+        """Train, validate and keep the best weights. A full batch does not use the number of the epoch."""
         state, losses = self.state, []
         weights, statistics = state.group("weights"), state.group("statistics")
         moments, is_adamw = (state.group("first"), state.group("second")), self.recipe.optimiser == "adamw"
         if not self.batches.is_fixed:
             self._reseed(epoch)
-        for batch in self.batches.train(epoch):  # one full batch, or steps over slabs of rows
+        for batch in self.batches.train(epoch):
             loss, gradients = loss_and_gradients(batch, self._dropout(batch))  # [b], name -> [b, ...]
             adam_step(weights, gradients, *moments, state["steps"], self.rates, decoupled=is_adamw)
             losses.append(loss)
         self._average_statistics()
         score, validation_loss = evaluate(self.shape, weights, statistics, self.batches, self.metric)  # [b] each
-        loss = self.group.mean(torch.stack(losses).mean(0))
+        loss = self.group.mean(torch.stack(losses).mean(0))  # [b]
         self.keep_best(loss, score, validation_loss)
         self.stop_members(loss)
         state["epoch"].add_(1)
 
     @torch.no_grad()
     def keep_best(self, loss: Tensor, score: Tensor, validation_loss: Tensor) -> None:
-        """Keep the weights of members that improved; write the curves."""
+        """Keep the weights of members that improved, and append to the curves; all arguments are [b]."""
         state, epoch, running = self.state, self.state["epoch"], self.state.running
         values = {"score": lambda: score, "loss": lambda: -validation_loss, "last": lambda: epoch.expand_as(score)}
-        value = values[self.recipe.select]().to(torch.float32)
+        value = values[self.recipe.select]().to(torch.float32)  # [b] higher is better
         improved = value >= state["best_value"] if self.recipe.ties == "later" else value > state["best_value"]
-        better = running & torch.isfinite(loss) & improved
+        improved = running & torch.isfinite(loss) & improved
         current = state.group("weights") | state.group("statistics")
-        for name, kept in state.group("best").items():
-            torch.where(better.reshape(-1, *[1] * (kept.ndim - 1)), current[name], kept, out=kept)
+        for name, best in state.group("best").items():
+            torch.where(improved.reshape(-1, *[1] * (best.ndim - 1)), current[name], best, out=best)
         for name, now in (("best_score", score), ("best_value", value), ("best_epoch", epoch)):
-            state[name].copy_(torch.where(better, now, state[name]))
-        state["waited"].copy_(torch.where(better, 0, state["waited"] + 1))
+            state[name].copy_(torch.where(improved, now, state[name]))
+        state["waited"].copy_(torch.where(improved, 0, state["waited"] + 1))
         for name, now in (("loss", loss), ("validation", score), ("validation_loss", validation_loss)):
-            line = torch.where(running, now.float(), torch.nan)
-            state[f"curve/{name}"].index_copy_(0, epoch[None], line[None])
+            point = torch.where(running, now.float(), torch.nan)  # [b]
+            state[f"curve/{name}"].index_copy_(0, epoch[None], point[None])
 
     @torch.no_grad()
     def stop_members(self, loss: Tensor) -> None:
-        """Early stopping: members whose rule says so stop, and members whose loss is not finite have failed."""
+        """Stop members by the recipe's rule; members whose loss [b] is not finite have failed and stop too."""
         state, epoch = self.state, self.state["epoch"]
         failed = state.running & ~torch.isfinite(loss)
         state["failed_epoch"].copy_(torch.where(failed, epoch, state["failed_epoch"]))
@@ -125,10 +125,10 @@ class GradientDescent:
             stops = torch.zeros_like(failed)
         elif self.recipe.stop == "patience":
             stops = (state["waited"] >= self.patience) & (epoch >= self.recipe.min_epochs)
-        else:  # validation loss above the mean of the last WINDOW epochs
-            losses = state["curve/validation_loss"]
-            before = (epoch - WINDOW + torch.arange(WINDOW, device=epoch.device)).clamp(min=0)
-            is_above = losses.index_select(0, epoch[None])[0] > losses.index_select(0, before).mean(0)
+        else:  # validation loss above its mean over the last WINDOW epochs
+            curve = state["curve/validation_loss"]  # [epochs, b]
+            window = (epoch - WINDOW + torch.arange(WINDOW, device=epoch.device)).clamp(min=0)
+            is_above = curve.index_select(0, epoch[None])[0] > curve.index_select(0, window).mean(0)
             stops = is_above & (epoch > max(WINDOW, self.recipe.min_epochs - 1))
         state.running.copy_(state.running & ~failed & ~stops)
 
@@ -138,12 +138,12 @@ class GradientDescent:
         return (epoch + 1) % every == 0 or is_last or time.monotonic() - last_check > CHECK_SECONDS
 
     def _per_member(self, name: str) -> Tensor:
-        """One setting of every member as numbers on the device [b]."""
+        """Return one setting of every member as a tensor on the device [b]."""
         values = torch.tensor([getattr(m.recipe, name) for m in self.members], dtype=torch.float64)
         return values.to(self.device, self.batches.dtype)
 
     def _gpu_dropout(self) -> GpuDropout | None:
-        """Random numbers drawn by kernels, where there is a GPU, float32 and Triton."""
+        """Return the dropout of the Triton kernels, which need a GPU and float32; None where there are none."""
         if self.device.type != "cuda" or self.batches.dtype != torch.float32:
             return None
         try:
@@ -153,17 +153,17 @@ class GradientDescent:
 
     def _dropout(self, batch: Batch) -> DropoutState:
         if self.gpu_dropout:
-            self.gpu_dropout.step, self.gpu_dropout.row_counts = self.state["steps"], batch.counted.sum((1, 2))
+            self.gpu_dropout.step, self.gpu_dropout.row_counts = self.state["steps"], batch.row_mask.sum((1, 2))
         return DropoutState(self.generators, self.dropout_rates, batch.dropout_rows, self.gpu_dropout)
 
     def _reseed(self, epoch: int) -> None:
-        """Generators that follow from seed, epoch and process: one process's checkpoint serves all of them."""
+        """Reseed generators from seed, epoch and rank, so that the checkpoint of one process serves all of them."""
         for generator, member in zip(self.generators, self.members, strict=True):
             seed = np.random.SeedSequence([member.seed, epoch, self.group.rank]).generate_state(1, np.uint64)[0]
             generator.manual_seed(int(seed >> np.uint64(1)))
 
     def gradient_function(self) -> LossAndGradients:
-        """Loss and gradients of a batch; a group of processes first agrees on the first one's state."""
+        """Return the function from a batch to loss and gradients; processes first copy the state of the first one."""
         if self.group.size > 1:
             tensors = self.group.broadcast({name: t.cpu() for name, t in self.state.tensors.items()})
             self.state = TrainingState({name: t.to(self.device) for name, t in tensors.items()}, self.state.epochs)
@@ -171,14 +171,14 @@ class GradientDescent:
         return make_gradient_function(self.shape, weights, statistics, self.batches.operator, self.group)
 
     def _average_statistics(self) -> None:
-        """Batch norm's statistics over all processes: each has seen its own rows."""
+        """Average the statistics of batch norm over all processes, each of which saw other rows."""
         if self.group.size > 1:
             for name in initial_statistics(self.shape, 1):
                 statistic = self.state[f"statistics/{name}"]
                 statistic.copy_(self.group.mean(statistic))
 
     def checkpoint(self) -> dict[str, Tensor]:
-        """Everything that `restore` needs, by name."""
+        """Return everything that `restore` needs, by name."""
         states = {f"generator/{i}": generator.get_state() for i, generator in enumerate(self.generators)}
         return self.state.tensors | states
 
@@ -192,7 +192,7 @@ class GradientDescent:
 
 @contextmanager
 def tensor_float_32() -> Iterator[None]:
-    """TF32 on a GPU inside a with block: 3e-4 relative error, far below the spread of splits."""
+    """Use TF32 on a GPU within a `with` block: its relative error of 3e-4 is far below the spread over splits."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:

@@ -1,4 +1,4 @@
-"""Losses of members, their gradients, and logits of many rows."""
+"""Losses of members, their gradients, and logits of all rows."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,15 +16,15 @@ from adaptkry.training.process_group import ProcessGroup
 LossAndGradients = Callable[[Batch, DropoutState], tuple[Tensor, Weights]]
 
 
-def mean_loss(kind: str, logits: Tensor, classes: Tensor, counted: Tensor) -> Tensor:
-    """Mean loss of each member over its real rows: logits [b, m, c], classes [b, m], counted [b, m] -> [b]."""
+def mean_loss(kind: str, logits: Tensor, classes: Tensor, row_mask: Tensor) -> Tensor:
+    """Average the loss of each member over its real rows: logits [b, m, c], classes [b, m], row_mask [b, m] -> [b]."""
     if kind == "binary":
         targets = one_hot(classes.clamp(min=0), logits.shape[2]).to(logits.dtype)
         losses = binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(2)
     else:
         losses = cross_entropy(logits.transpose(1, 2), classes, reduction="none", ignore_index=-1)
-    # A batch may hold no row of some member; its loss there is 0, whatever the other members have.
-    return (losses * counted).sum(1) / counted.sum(1).clamp(min=1)
+    # A batch may hold no row of some member, whose loss is then 0 whatever the other members do.
+    return (losses * row_mask).sum(1) / row_mask.sum(1).clamp(min=1)
 
 
 def batch_loss(
@@ -35,19 +35,21 @@ def batch_loss(
     operator: Operator | None,
     dropout: DropoutState,
 ) -> Tensor:
-    """Training loss of each member [b]."""
-    counted = batch.counted.to(batch.terms.dtype)
-    logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, counted, operator, dropout)
-    return mean_loss(shape.recipe.loss, logits, batch.classes, counted[:, :, 0])
+    """Compute the training loss of each member [b]."""
+    row_mask = batch.row_mask.to(batch.terms.dtype)
+    logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, row_mask, operator, dropout)
+    return mean_loss(shape.recipe.loss, logits, batch.classes, row_mask[:, :, 0])
 
 
-def local_gradients(shape: ModelShape, weights: Weights, statistics: Weights, operator: Operator | None):
-    """A function from a batch to the loss [b] and the gradients of each member."""
+def local_gradients(
+    shape: ModelShape, weights: Weights, statistics: Weights, operator: Operator | None
+) -> LossAndGradients:
+    """Return a function from a batch to the loss [b] and the gradients (name -> [b, ...]) of each member."""
 
     def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
         leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
         loss = batch_loss(shape, leaves, statistics, batch, operator, dropout)
-        # Members share no weights: the gradient of the sum is each member's own gradient.
+        # Members share no weights, so the gradient of the sum holds the gradient of each member.
         gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
         return loss.detach(), dict(zip(leaves, gradients, strict=True))
 
@@ -55,28 +57,28 @@ def local_gradients(shape: ModelShape, weights: Weights, statistics: Weights, op
 
 
 class _Losses(nn.Module):
-    """Losses as a module of the stacked weights, so that DistributedDataParallel averages their gradients."""
+    """The loss as a module of the stacked weights, so that DistributedDataParallel averages their gradients."""
 
     def __init__(self, shape: ModelShape, weights: Weights):
         super().__init__()
         self.shape = shape
-        self.weights = nn.ParameterDict({name: nn.Parameter(w) for name, w in weights.items()})  # not copies
+        self.weights = nn.ParameterDict({name: nn.Parameter(w) for name, w in weights.items()})  # not a copy
 
-    def forward(self, *given) -> Tensor:
-        """Losses [b]."""
-        return batch_loss(self.shape, dict(self.weights.items()), *given)
+    def forward(self, *inputs) -> Tensor:
+        """Return the loss of each member [b]; `inputs` are the other arguments of `batch_loss`."""
+        return batch_loss(self.shape, dict(self.weights.items()), *inputs)
 
 
-def averaged_gradients(shape: ModelShape, weights: Weights, statistics: Weights):
-    """The same function for a group of processes: gradients are averaged over the group."""
+def averaged_gradients(shape: ModelShape, weights: Weights, statistics: Weights) -> LossAndGradients:
+    """Return the same function for a group of processes: gradients are averaged over the group."""
     parallel = nn.parallel.DistributedDataParallel(_Losses(shape, weights))
 
     def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
         loss = parallel(statistics, batch, None, dropout)
         loss.sum().backward()
-        found = {name: weight.grad for name, weight in parallel.module.weights.items()}
+        gradients = {name: weight.grad for name, weight in parallel.module.weights.items()}
         parallel.zero_grad()
-        return loss.detach(), found
+        return loss.detach(), gradients
 
     return loss_and_gradients
 
@@ -84,7 +86,7 @@ def averaged_gradients(shape: ModelShape, weights: Weights, statistics: Weights)
 def make_gradient_function(
     shape: ModelShape, weights: Weights, statistics: Weights, operator: Operator | None, group: ProcessGroup
 ) -> LossAndGradients:
-    """The function that fits the group of processes."""
+    """Return the function from a batch to loss and gradients, for one process or several."""
     if group.size > 1:
         return averaged_gradients(shape, weights, statistics)
     return local_gradients(shape, weights, statistics, operator)
@@ -94,11 +96,11 @@ def make_gradient_function(
 def chunk_logits(
     shape: ModelShape, weights: Weights, chunks: Iterator[Chunk], operator: Operator | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits [b, m, c] on the CPU and row numbers [m] of each chunk."""
+    """Yield logits [b, m, c] on the CPU and row numbers [m] of each chunk."""
     members = len(next(iter(weights.values())))
     for terms, numbers in chunks:
         if not len(numbers):
             continue
         rows = torch.arange(len(numbers), device=terms.device).expand(members, -1)
-        counted = torch.ones(*rows.shape, 1, dtype=terms.dtype, device=terms.device)
-        yield batched.logits(shape, weights, weights, terms, rows, counted, operator).cpu(), numbers
+        row_mask = torch.ones(*rows.shape, 1, dtype=terms.dtype, device=terms.device)
+        yield batched.logits(shape, weights, weights, terms, rows, row_mask, operator).cpu(), numbers

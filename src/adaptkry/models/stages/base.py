@@ -44,7 +44,7 @@ class StageContext:
     statistics: Weights  # saved with the weights, but not trained
     terms: Tensor  # [T, n, d]
     rows: Tensor  # [b, m]
-    counted: Tensor  # [b, m, 1]: 1 for real rows, 0 for padding
+    row_mask: Tensor  # [b, m, 1]: 1 for real rows, 0 for padding
     operator: Operator | None  # for stages that propagate
     dropout: DropoutState | None  # None: evaluation
     position: int  # of this stage in the model

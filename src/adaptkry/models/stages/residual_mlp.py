@@ -63,9 +63,9 @@ def batch_norm(z: Tensor, context: StageContext, layer: int) -> Tensor:
     running_mean, running_variance = (context.statistics[f"norm{layer}_{name}"] for name in ("mean", "variance"))
     mean, variance = running_mean, running_variance
     if context.dropout is not None:  # training
-        count = context.counted.sum(1, keepdim=True).clamp(min=1)
-        mean = (z * context.counted).sum(1, keepdim=True) / count
-        variance = ((z - mean).square() * context.counted).sum(1, keepdim=True) / count
+        count = context.row_mask.sum(1, keepdim=True).clamp(min=1)
+        mean = (z * context.row_mask).sum(1, keepdim=True) / count
+        variance = ((z - mean).square() * context.row_mask).sum(1, keepdim=True) / count
         with torch.no_grad():
             running_mean.lerp_(mean, 0.1)
             running_variance.lerp_(variance * count / (count - 1).clamp(min=1), 0.1)
