@@ -80,7 +80,7 @@ def child(where: str, path: str, count: int, batch: int | None, device: str) -> 
     for number, _ in enumerate(sys.stdin):
         spent = timing.seconds(lambda: training.one_epoch(number, gradients), device)  # noqa: B023
         loss = float(training.state["curve/loss"][number].mean())
-        result = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": prepared.steps["slabs"]}
+        result = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": prepared.batching["slabs"]}
         print(json.dumps(result), flush=True)
 
 

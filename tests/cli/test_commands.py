@@ -92,7 +92,7 @@ def test_json_of_commands_that_describe_graphs(files, run):
 
 def test_edges_of_files_keep_their_direction_with_directed(files, run, tmp_path):
     words = ["fit", *files, "--splits", 2, "--epochs", 3, "--degree", 2, "--directions", "out"]
-    assert "keep their direction with --directed" in run(*words, "--out", "arcs", code=2)
+    assert "--directed to keep the direction" in run(*words, "--out", "arcs", code=2)
     run(*words, "--out", "arcs", "--directed")
     rows = [json.loads(line) for line in (tmp_path / "arcs" / "rows.jsonl").read_text().splitlines()]
     assert rows[0]["settings"]["directions"] == ["out"]

@@ -320,7 +320,7 @@ def stop_at(state, epoch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "gcn"}, "gcn propagates while it trains"),
+        ({"method": "gcn"}, "got gcn, which propagates while it trains"),
         ({"method": "orthkry"}, "needs the orthonormal basis"),
         ({"method": "asgc"}, "solves for all nodes at once"),
         ({"taus": (0.7,)}, r"taus must be among 0\.5, 1, which .* holds; got 0\.7\. Choose from those"),
@@ -374,7 +374,7 @@ def test_the_commands_fit_resume_and_predict(folder, tmp_path, monkeypatch, comm
     assert f"{NODES} predictions" in call("predict", "run", folder.path, "--out", "q.csv")
     assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "q.csv").read_bytes()
     assert "a memory limit is for basis folders" in call("fit", "csbm", "--memory", "1GiB", code=2)
-    assert "gcn propagates" in call("fit", folder.path, "--method", "gcn", code=2)
+    assert "got gcn, which propagates" in call("fit", folder.path, "--method", "gcn", code=2)
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert "several processes can train on basis folders only" in call("fit", "csbm", code=2)
 

@@ -57,6 +57,13 @@ def test_a_fit_beats_chance_and_its_rows_say_where_they_came_from(run):
     assert "adaptkry on" in run.summary()
 
 
+def test_a_run_without_test_scores_is_not_reported_as_failed(split):
+    run = fit(GRAPH, replace(QUICK, epochs=3), split, device="cpu", test=False)
+    assert all(result.test is None and result.failed is None for result in run.results)
+    assert "3 not tested" in run.summary()
+    assert "failed" not in run.summary()
+
+
 def test_test_scores_are_those_of_the_kept_weights_on_each_members_own_test_nodes(run, split):
     guess = run.member_probabilities(GRAPH).argmax(-1)
     for i, result in enumerate(run.results):

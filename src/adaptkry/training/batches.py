@@ -123,7 +123,7 @@ class FullBatch:
 
 
 def term_chunks(terms: Tensor, operator: Operator | None, device: torch.device | str) -> Iterator[Chunk]:
-    """Yield terms [T, n, d] a few rows at a time, so that prediction takes little memory; all if there is an operator."""
+    """Yield terms [T, n, d] a few rows at a time to save memory; an operator needs all of them at once."""
     n = terms.shape[1]
     for rows in torch.arange(n).split(CHUNK_ROWS if operator is None else n):
         yield (terms[:, rows.to(terms.device)].to(device) if operator is None else terms), rows

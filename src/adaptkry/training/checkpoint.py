@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training in a run folder, written while it runs and restored on resuming."""
+"""Checkpoints: the state of a training, written to the run folder and restored when the training is resumed."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 class Checkpointer:
-    """A callback that writes checkpoints of a trainer; `restore` reads the last one.
+    """A callback that writes a checkpoint of a trainer; `restore` reads it.
 
     Args:
         folder: the run folder.
@@ -31,25 +31,25 @@ class Checkpointer:
             return
         try:
             with safe_open(self.path, "pt") as file:
-                found = (file.metadata() or {}).get("key")
+                key = (file.metadata() or {}).get("key")
         except SafetensorError as error:
             raise ValueError(
-                f"{self.path} must be a checkpoint; it is damaged ({error}). Train without --resume to start again."
+                f"{self.path} must be a checkpoint; got a damaged file ({error}). Train without --resume."
             ) from None
-        if found != self.key:
+        if key != self.key:
             raise ValueError(
-                f"{self.path} must belong to this training; it has other settings, other splits or another graph. "
+                f"{self.path} must belong to this training; got one of other settings, splits or data. "
                 "Use another --out, or train without --resume."
             )
         self.trainer.restore(load_file(self.path))
 
     def __call__(self, _: TrainingState) -> None:
-        """Write a checkpoint, whole or not at all."""
+        """Write a checkpoint atomically."""
         from safetensors.torch import save
 
         tensors: dict[str, Tensor] = {name: t.contiguous() for name, t in self.trainer.checkpoint().items()}
         write(self.path, save(tensors, {"key": self.key}))
 
     def remove(self) -> None:
-        """Delete the checkpoint: the training is complete, or starts anew."""
+        """Delete the checkpoint, because the training is complete or starts over."""
         self.path.unlink(missing_ok=True)

@@ -1,4 +1,7 @@
-"""What a recipe takes from a basis folder, or why it cannot: a folder has what was propagated, and no edges."""
+"""Recipes on a basis folder: which stored terms a recipe reads, and errors for those that a folder does not hold.
+
+A folder holds propagated features, x, Px, ..., P^K x for each tau and direction, and no edges.
+"""
 
 from collections.abc import Collection
 from typing import Any
@@ -7,7 +10,8 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.outofcore.basis_folder import BasisFolder
 
-# What a basis folder fixes besides taus, directions and degree, whatever a method's own settings are.
+STORED_BASIS = "krylov"
+# Settings that a basis folder fixes for every method, besides taus, directions and degree.
 FIXED: dict[str, Any] = {
     "normalise": False,
     "standardise": False,
@@ -25,33 +29,34 @@ REMEDY = {
 
 
 def is_stored(recipe: Recipe) -> bool:
-    """Whether the recipe can be trained on a basis folder, which holds x, Px, ..., P^K x."""
+    """Return whether the recipe can be trained on a basis folder."""
     return (recipe.basis == STORED_BASIS or recipe.degree == 0) and not recipe.needs_all_nodes
 
 
-STORED_BASIS = "krylov"
-
-
 def folder_recipe(folder: BasisFolder, method: str = "adaptkry", **settings) -> Recipe:
-    """A method's settings; taus, directions and degree are the folder's unless `settings` asks for fewer of them."""
+    """Return the recipe of a method with the taus, directions and degree of the folder, updated by `settings`."""
     given = {name: value for name, value in settings.items() if value is not None}
     stored = FIXED | {"taus": folder.taus, "directions": folder.directions, "degree": folder.degree}
     if recipe(method, folder.name).degree == 0:
         stored.pop("degree")
-    found = recipe(method, folder.name, **stored | given)
-    stored_terms(folder, found)
-    return found
+    result = recipe(method, folder.name, **stored | given)
+    stored_terms(folder, result)
+    return result
 
 
-def overridden_settings(folder: BasisFolder, used: Recipe, requested: Collection[str] = ()) -> list[str]:
-    """Settings that the folder decides differently from the method on the graph, as text; not those requested."""
-    defaults = recipe(used.method, folder.name)
+def overridden_settings(folder: BasisFolder, actual: Recipe, requested: Collection[str] = ()) -> list[str]:
+    """List "name value" of the settings in which the folder differs from the method on the graph, except requested."""
+    defaults = recipe(actual.method, folder.name)
     names = [name for name in (*FIXED, "taus", "directions", "degree") if name not in requested]
-    return [f"{name} {getattr(used, name)}" for name in names if getattr(used, name) != getattr(defaults, name)]
+    return [f"{name} {getattr(actual, name)}" for name in names if getattr(actual, name) != getattr(defaults, name)]
 
 
 def stored_terms(folder: BasisFolder, recipe: Recipe) -> list[list[int]]:
-    """For every term of the recipe the stored terms whose mean it is; an error if the folder does not have them."""
+    """Return, for every term of the recipe, the numbers of the stored terms whose mean it is.
+
+    Raises:
+        ValueError: the folder does not hold them.
+    """
     check_method(recipe)
     for name, value in FIXED.items():
         if getattr(recipe, name) != value:
@@ -69,29 +74,46 @@ def stored_terms(folder: BasisFolder, recipe: Recipe) -> list[list[int]]:
         return [[0]]  # x is the same for every direction and tau
     hops = range(recipe.degree + 1)
     hops = hops[-1:] if recipe.terms == "last" else hops
-    means = [taus] if recipe.tied else [[tau] for tau in taus]
-    number = lambda d, tau, hop: (d * len(folder.taus) + tau) * (folder.degree + 1) + hop  # noqa: E731
-    return [[number(d, tau, hop) for tau in mean] for d in directions for mean in means for hop in hops]
+    tau_groups = [taus] if recipe.tied else [[tau] for tau in taus]
+
+    def term_number(direction: int, tau: int, hop: int) -> int:
+        return (direction * len(folder.taus) + tau) * (folder.degree + 1) + hop
+
+    return [
+        [term_number(direction, tau, hop) for tau in tau_group]
+        for direction in directions
+        for tau_group in tau_groups
+        for hop in hops
+    ]
 
 
-def check_method(used: Recipe) -> None:
+def check_method(recipe: Recipe) -> None:
     """Refuse methods that need edges while they train, all nodes at once, or another basis."""
-    if is_stored(used):
+    if is_stored(recipe):
         return
-    if used.propagates:
+    if recipe.propagates:
         reason = "propagates while it trains and needs the edges"
-    elif used.is_exact:
+    elif recipe.is_exact:
         reason = "solves for all nodes at once"
     else:
-        reason = f"needs the {used.basis} basis, and a folder holds x, Px, ..., P^K x"
-    others = ", ".join(name for name in METHODS if is_stored(recipe(name)))
-    raise ValueError(f"{used.method} {reason}: fit it on the graph itself. For a basis folder use one of {others}.")
+        reason = f"needs the {recipe.basis} basis, and a folder holds x, Px, ..., P^K x"
+    methods = ", ".join(stored_methods())
+    raise ValueError(
+        f"a basis folder needs one of the methods {methods}; got {recipe.method}, which {reason}. "
+        f"Use one of those, or fit {recipe.method} on the graph itself."
+    )
+
+
+def stored_methods() -> list[str]:
+    """Return the names of the methods that can be trained on a basis folder."""
+    return [name for name in METHODS if is_stored(recipe(name))]
 
 
 def _position(folder: BasisFolder, name: str, value) -> int:
+    """Return the position of a tau or a direction among those of the folder."""
     stored = list(getattr(folder, name))
     if value not in stored:
-        listed = ", ".join(f"{one:g}" if name == "taus" else one for one in stored)
+        listed = ", ".join(f"{item:g}" if name == "taus" else item for item in stored)
         raise ValueError(
             f"{name} must be among {listed}, which {folder.path} holds; got {value}. Choose from those, or propagate "
             f"again with --{name} {value}."

@@ -19,7 +19,10 @@ def accuracy(logits: Tensor, classes: Tensor, row_mask: Tensor) -> Tensor:
 
 
 def roc_auc(logits: Tensor, classes: Tensor, row_mask: Tensor) -> Tensor:
-    """Compute the probability that a row of class 1 scores above one of class 0, ties counting half; shapes as above."""
+    """Compute the probability that a row of class 1 scores above one of class 0, ties counting half.
+
+    logits [b, m, 2], classes [b, m], row_mask [b, m] -> [b].
+    """
     if logits.shape[-1] != 2:
         raise ValueError(f"ROC-AUC needs two classes; got {logits.shape[-1]}. Use metric='accuracy'.")
     score = (logits[..., 1] - logits[..., 0]).double().masked_fill(~row_mask, torch.inf)  # padding ranks last

@@ -1,4 +1,4 @@
-"""Predictions: class probabilities of all nodes, as a table that people can open."""
+"""Predictions: class probabilities of all nodes, written to a CSV file."""
 
 import csv
 import io
@@ -20,10 +20,13 @@ from adaptkry.training.run import Run
 
 
 def write_csv(path: Path | str, run: Run, data: Any) -> int:
-    """Write node, predicted class and one probability per class; returns the number of nodes.
+    """Write node, predicted class and one probability per class to a CSV file; return the number of nodes.
 
-    `data` is everything that `fit` accepts. Rows of a basis folder are streamed in the order in which they are stored,
-    with nodes numbered as in the graph.
+    Args:
+        path: the file to write.
+        run: the trained run.
+        data: everything that `fit` accepts. Rows of a basis folder are streamed in the order in which they are stored,
+            with nodes numbered as in the graph.
     """
     names = run.info.class_names or [str(c) for c in range(run.shape.classes)]
     path = Path(path)
@@ -34,16 +37,16 @@ def write_csv(path: Path | str, run: Run, data: Any) -> int:
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["node", "class", *(f"p({name})" for name in names)])
         for nodes, probabilities in node_probabilities(run, open_data(data)):
-            best = probabilities.argmax(1).tolist()
-            for node, predicted, row in zip(nodes, best, probabilities.tolist(), strict=True):
-                table.writerow([node, names[predicted], *(f"{p:.6f}" for p in row)])
-            count += len(best)
+            classes = probabilities.argmax(1).tolist()
+            for node, c, row in zip(nodes, classes, probabilities.tolist(), strict=True):
+                table.writerow([node, names[c], *(f"{p:.6f}" for p in row)])
+            count += len(classes)
         text.detach()  # the file is closed by `replacing`
     return count
 
 
 def node_probabilities(run: Run, data: TrainingData) -> Iterator[tuple[Iterable, Tensor]]:
-    """Nodes and their class probabilities [m, c], some at a time."""
+    """Yield nodes [m] and their class probabilities [m, c], some at a time."""
     if isinstance(data, GraphData):
         yield data.info.node_ids or range(data.graph.nodes), run.probabilities(data.graph)
         return
@@ -53,12 +56,15 @@ def node_probabilities(run: Run, data: TrainingData) -> Iterator[tuple[Iterable,
 
 
 def folder_probabilities(run: Run, folder: BasisFolder) -> Iterator[tuple[Tensor, Tensor]]:
-    """Node numbers [m] and class probabilities [m, c] of stored rows, averaged over the chosen members."""
+    """Yield node numbers [m] and class probabilities [m, c] of stored rows, averaged over the chosen members."""
     if folder.features != run.shape.features:
-        raise ValueError(f"this run was trained on {run.shape.features} features; got a folder with {folder.features}.")
+        raise ValueError(
+            f"this run was trained on {run.shape.features} features; got a folder with {folder.features}. "
+            "Propagate the same features."
+        )
     chosen = run.only(run.require_chosen())
     reader = BasisReader(folder, stored_terms(folder, run.shape.recipe))
     plan = SlabPlan.for_rows(torch.ones(folder.count, dtype=torch.bool), reader.row_bytes)
-    rows = SlabBatches(FolderTerms(reader), plan, folder.labels, {}, torch.zeros(1, dtype=torch.long))
-    for logits, numbers in chunk_logits(chosen.shape, chosen.weights, rows.chunks()):
+    batches = SlabBatches(FolderTerms(reader), plan, folder.labels, {}, torch.zeros(1, dtype=torch.long))
+    for logits, numbers in chunk_logits(chosen.shape, chosen.weights, batches.chunks()):
         yield folder.rows[numbers], logits.softmax(-1).mean(0)
