@@ -69,7 +69,7 @@ def child(where: str, path: str, count: int, batch: int | None, device: str) -> 
     splits = data.splits("uniform", count)
     if where == "bare":
         sys.stdin.readline()
-        print(json.dumps({"peak_bytes": memory.highest()}), flush=True)
+        print(json.dumps({"peak_bytes": memory.peak_resident_bytes()}), flush=True)
         return
     recipe = data.recipe("adaptkry", epochs=1000, patience=1000)
     members = make_members([recipe], splits, 1)
@@ -80,7 +80,12 @@ def child(where: str, path: str, count: int, batch: int | None, device: str) -> 
     for number, _ in enumerate(sys.stdin):
         spent = timing.seconds(lambda: training.one_epoch(number, gradients), device)  # noqa: B023
         loss = float(training.state["curve/loss"][number].mean())
-        result = {"seconds": spent, "peak_bytes": memory.highest(), "loss": loss, "slabs": prepared.batching["slabs"]}
+        result = {
+            "seconds": spent,
+            "peak_bytes": memory.peak_resident_bytes(),
+            "loss": loss,
+            "slabs": prepared.batching["slabs"],
+        }
         print(json.dumps(result), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Commands as users run them, but in this process."""
+"""Commands as users run them, called in the test process."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from adaptkry.cli.fit import is_complete
 
 @pytest.fixture
 def run(command, tmp_path):
-    """Run a command in a folder of the test's own; what it printed, on one line."""
+    """Run a command in the temporary folder of the test; returns what it printed, on one line."""
 
     def call(*words, code=0) -> str:
         printed = command(*words, code=code, cwd=tmp_path)
@@ -22,7 +22,7 @@ def run(command, tmp_path):
 
 @pytest.fixture
 def files(ring):
-    """The small graph's files."""
+    """The files of the small graph."""
     return ring / "edges.csv", ring / "nodes.csv"
 
 
@@ -49,7 +49,7 @@ def test_predict_writes_class_names_and_probabilities_for_every_node(ring, files
     assert sum(float(value) for name, value in rows[0].items() if name.startswith("p(")) == pytest.approx(1, abs=1e-4)
 
 
-def test_trainings_that_all_fail_give_one_line(files, run, tmp_path):
+def test_if_all_trainings_fail_one_line_is_printed(files, run, tmp_path):
     rows = "".join(f"n{i},{'odd' if i % 2 else 'even'}{',3e38' * 50}\n" for i in range(60))
     (tmp_path / "huge.csv").write_text("id,label," + ",".join(f"x{i}" for i in range(50)) + "\n" + rows)
     words = [files[0], "huge.csv", "--splits", 2, "--epochs", 3, "--set", "standardise=false"]
@@ -75,7 +75,7 @@ def test_folders_for_large_graphs_are_refused_with_the_command_to_use(run, tmp_p
     assert f"is damaged: {block.name}. Repair it with:" in run("fit", "big-basis", code=2)
 
 
-def test_settings_restarts_batches_and_json_reach_the_training_and_a_page_can_hold_several_runs(ring, run):
+def test_fit_uses_its_options_and_a_report_can_show_several_runs(ring, run):
     before = (ring / "run" / "report.html").read_bytes()
     words = ["fit", "csbm", "--epochs", 2, "--splits", 2, "--out", "other/second", "--json", "--restarts", 2]
     found = json.loads(run(*words, "--set", "hidden=7", "--taus", "0.5, 1", "--batch-size", 100))
@@ -100,11 +100,11 @@ def test_edges_of_files_keep_their_direction_with_directed(files, run, tmp_path)
     assert "for your own files" in run("fit", "csbm", "--directed", code=2)
 
 
-AGAIN = ("fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--resume", "--out", "run")
+RESUME = ("fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--resume", "--out", "run")
 
 
-def test_a_finished_run_is_shown_by_resume_and_a_later_interrupted_one_is_resumed(ring, command, tmp_path):
-    again = command(*AGAIN, "--json", cwd=ring)
+def test_resume_shows_a_finished_run_and_a_checkpoint_means_unfinished(ring, command, tmp_path):
+    again = command(*RESUME, "--json", cwd=ring)
     assert "already complete" in again.err
     assert len(json.loads(again.out)["rows"]) == 2
     (tmp_path / "run.json").touch()
@@ -113,13 +113,13 @@ def test_a_finished_run_is_shown_by_resume_and_a_later_interrupted_one_is_resume
     assert not is_complete(tmp_path)
 
 
-def test_the_tour_shows_the_theory(run):
+def test_tour_checks_the_theory_for_several_taus(run):
     found = json.loads(run("tour", "--nodes", 60, "--json"))
     assert all(check["holds"] for check in found["theory"])
     assert [row["tau"] for row in found["taus"]] == [0.5, 0.8, 1.0, 1.5]
 
 
-def test_compare_ranks_methods_and_names_its_file(run, tmp_path):
+def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
     words = ["compare", "csbm", "--methods", "mlp, adaptkry", "--splits", "2", "--split", "stratified"]
     words += ["--epochs", "20", "--out", "both"]
     found = run(*words)
@@ -152,7 +152,7 @@ def test_compare_ranks_methods_and_names_its_file(run, tmp_path):
         (["fit", "csbm", "--set", "stages=foo,bar"], "stages must be given in a TOML file"),
         (["fit", "csbm", "--set", "initial_weights=foo"], "'foo'"),
         (["fit", "edges.csv", "nodes.csv", "--resume", "--degree", "3", "--out", "run"], "other settings"),
-        ([*AGAIN, "--split", "stratified"], "other settings"),
+        ([*RESUME, "--split", "stratified"], "other settings"),
         (["report", "nowhere"], "no facts.json"),
         (["fit", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
         (["fit", "csbm", "--taus", "-1"], "tau must be positive and finite"),
@@ -170,23 +170,23 @@ def test_compare_ranks_methods_and_names_its_file(run, tmp_path):
         (["fit", "edges.csv"], "at least 2 classes; none of 60 nodes has a label"),
         (["fit", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
         (["fit", "edges.csv", "text.csv"], "text.csv: column 'a' must hold numbers; node 'n0' has '[x]'"),
-        (["predict", "run"], "Give them again: `adaptkry predict run edges.csv nodes.csv`"),
+        (["predict", "run"], "Pass them again: `adaptkry predict run edges.csv nodes.csv`"),
         (["predict", "run", "edges.csv", "nodes.csv", "--out", "run"], "run: Is a directory"),
     ],
     ids=lambda value: "-".join(map(str, value[1:3])) if isinstance(value, list) else "",
 )
-def test_a_users_mistake_gives_one_line_and_exit_code_two(words, message, command, ring):
+def test_invalid_input_gives_one_line_and_exit_code_two(words, message, command, ring):
     printed = command(*words, code=2, cwd=ring)
     assert printed.out == ""
     assert message in " ".join(printed.err.split())
     assert printed.err.startswith(("adaptkry: ", "adaptkry on ", "feature columns are standardised"))
 
 
-def test_whole_numbers_may_have_an_exponent(run):
-    assert "must be a whole number; got 'many'" in run("generate", "g", "--nodes", "many", "--entries", "1e3", code=2)
-    assert "must be a whole number; got '1.5'" in run("generate", "g", "--nodes", "1.5", "--entries", "1e3", code=2)
+def test_sizes_must_be_integers(run):
+    assert "must be an integer; got 'many'" in run("generate", "g", "--nodes", "many", "--entries", "1e3", code=2)
+    assert "must be an integer; got '1.5'" in run("generate", "g", "--nodes", "1.5", "--entries", "1e3", code=2)
 
 
-def test_only_takes_names_of_rows_and_columns(run):
+def test_only_accepts_names_of_rows_and_columns(run):
     words = ["reproduce", "tying", "--quick", "--out", "rows", "--docs", "pages"]
     assert "unknown row or column 'untid'. Did you mean 'untied'" in run(*words, "--only", "tied,untid", code=2)

@@ -7,15 +7,15 @@ import sys
 import time
 
 
-def start_long(folder, out, *words):
-    """A training that runs until it is interrupted; returns once it has written a checkpoint of its own."""
+def start_long_training(folder, out, *words):
+    """Start a training that runs until it is interrupted; returns when it has written a new checkpoint."""
     path = folder / out / "checkpoint.safetensors"
     before = path.stat().st_mtime_ns if path.exists() else 0
     words = ["fit", "csbm", "--epochs", "100000", "--set", "patience=100000", "--out", out, "--splits", "3", *words]
     process = subprocess.Popen(
         [sys.executable, "-m", "adaptkry", *words], cwd=folder, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_WAIT_POLICY": "passive"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs of a shell ignore SIGINT
     )  # fmt: skip
     deadline = time.time() + 60
     while (not path.exists() or path.stat().st_mtime_ns == before) and time.time() < deadline:
@@ -23,10 +23,10 @@ def start_long(folder, out, *words):
     return process
 
 
-def test_an_interrupted_fit_says_how_to_resume_and_does(tmp_path):
-    for sent, code, words in ((signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--resume"])):
-        process = start_long(tmp_path, "stopped", *words)
-        process.send_signal(sent)
+def test_an_interrupted_fit_prints_how_to_resume_and_can_be_resumed(tmp_path):
+    for number, code, words in ((signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--resume"])):
+        process = start_long_training(tmp_path, "stopped", *words)
+        process.send_signal(number)
         _, printed = process.communicate(timeout=60)
         assert process.returncode == code
         assert "--resume continues in stopped" in printed

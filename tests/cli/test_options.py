@@ -1,4 +1,4 @@
-"""One spelling per option, plain help with examples, and names that agree with the library."""
+"""Options: one spelling each, help with examples, and the names that the library knows."""
 
 import pytest
 from typer.main import get_command
@@ -22,16 +22,14 @@ def options() -> dict[str, dict[str, str]]:
 def test_names_in_help_texts_are_those_of_the_library():
     from adaptkry.graphs.splits import SPLITS
     from adaptkry.outofcore.basis_folder import DISK_DTYPES
-    from adaptkry.outofcore.executors import EXECUTORS
-    from adaptkry.outofcore.request import DIRECTIONS
+    from adaptkry.outofcore.executors import EXECUTOR_FUNCTIONS
     from adaptkry.paper.reproduce import ITEMS
-    from adaptkry.training.metrics import METRICS
+    from adaptkry.training.metrics import METRIC_FUNCTIONS
 
     assert tuple(SPLITS) == choices.SCHEMES
-    assert choices.DIRECTIONS == DIRECTIONS
     assert tuple(DISK_DTYPES) == choices.STORED_DTYPES
-    assert tuple(EXECUTORS) == choices.EXECUTORS
-    assert tuple(METRICS) == choices.METRICS
+    assert tuple(EXECUTOR_FUNCTIONS) == choices.EXECUTORS
+    assert tuple(METRIC_FUNCTIONS) == choices.METRICS
     assert tuple(ITEMS) == ITEM_NAMES
 
 
@@ -52,13 +50,13 @@ def test_one_option_has_one_spelling_and_one_meaning():
 
 
 @pytest.mark.parametrize("option", ["--tau", "--direction", "--batch"])
-def test_an_old_spelling_is_answered_with_the_new_one(option, command):
+def test_the_error_for_an_old_spelling_suggests_the_new_one(option, command):
     printed = command("fit", "csbm", option, "1", code=2).err
     assert f"No such option: {option}" in printed
     assert f"{option}s" in printed or f"{option}-size" in printed
 
 
-def test_help_tells_the_scheme_of_splits_from_their_number(command):
+def test_help_distinguishes_the_scheme_of_splits_from_their_number(command):
     text = " ".join(command("fit", "--help").out.replace("│", " ").split())
     for words in ("Scheme that divides nodes", "Number of splits of that scheme", "ten published", "--data-root"):
         assert words in text

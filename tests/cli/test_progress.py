@@ -7,16 +7,16 @@ import torch
 from adaptkry.cli import progress as bars
 
 
-def training(epoch: int, best: float = 0.712):
-    """The part of a training that progress reads."""
+def training_state(epoch: int, best: float = 0.712):
+    """The attributes of a training state that progress reads."""
     running = torch.tensor([True] * 9 + [False])
     return SimpleNamespace(epoch=epoch, running=running, best_score=torch.full((10,), best))
 
 
 def test_without_a_terminal_progress_is_plain_lines_on_stderr(capsys):
-    with bars.live(1000, every=0) as on_epoch:
-        on_epoch(training(120))
-        on_epoch(training(140, -torch.inf))
+    with bars.training_progress(1000, every=0) as on_epoch:
+        on_epoch(training_state(120))
+        on_epoch(training_state(140, -torch.inf))
     printed = capsys.readouterr()
     assert printed.err == "epoch 120, 9 of 10 running, best validation 71.2%\nepoch 140, 9 of 10 running\n"
     assert printed.out == ""
@@ -25,7 +25,7 @@ def test_without_a_terminal_progress_is_plain_lines_on_stderr(capsys):
 def test_lines_are_at_least_some_seconds_apart(capsys, monkeypatch):
     now = iter([0, 4, 5, 9, 10.5])
     monkeypatch.setattr(bars.time, "monotonic", lambda: next(now))
-    show = bars.lines(5)  # called at 4, 5 and 9; printing reads the clock once more
+    show = bars.line_printer(5)  # called at 4, 5 and 9; printing reads the clock once more
     for step in range(3):
         show(step, str(step))
     assert capsys.readouterr().err == "1\n"
@@ -52,8 +52,8 @@ def test_bytes_are_shown_with_their_rate_and_the_time_left(capsys, monkeypatch):
 def test_a_terminal_gets_a_bar_on_stderr(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    with bars.live(1000) as on_epoch:
-        on_epoch(training(500))
+    with bars.training_progress(1000) as on_epoch:
+        on_epoch(training_state(500))
     printed = capsys.readouterr()
     assert "epoch 500, 9 of 10 running, best validation 71.2%" in printed.err
     assert printed.out == ""

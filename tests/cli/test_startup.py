@@ -1,4 +1,4 @@
-"""The first moments of a command: what it imports, and Ctrl-C while it does."""
+"""The start of a command: what it imports, and Ctrl-C during the imports."""
 
 import subprocess
 import sys
@@ -62,7 +62,7 @@ class Interrupt:
         if name == target:
             os.kill(os.getpid(), signal.SIGINT)
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in background jobs
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore SIGINT
 target = sys.argv.pop()
 sys.meta_path.insert(0, Interrupt())
 from adaptkry.cli import main

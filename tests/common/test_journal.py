@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from adaptkry.common.files import FOLDER_MARKERS
-from adaptkry.common.journal import JOURNAL, RESULTS, Journal
+from adaptkry.common.journal import COMMAND_OUTPUTS, JOURNAL, Journal
 
 REQUEST = {"trials": 40, "seed": 0, "taus": (0.5, 1.0)}
 
@@ -125,7 +125,7 @@ def test_the_folder_of_another_command_is_refused_even_to_start_over(started):
 @pytest.mark.parametrize("marker", FOLDER_MARKERS)
 def test_a_folder_with_the_marker_of_another_command_is_refused(tmp_path, marker):
     (tmp_path / marker).write_text("{}")
-    for command, (what, own) in RESULTS.items():
+    for command, (what, own) in COMMAND_OUTPUTS.items():
         made = Journal(tmp_path, "k", command=command, file=None)
         if own == marker:
             with made:

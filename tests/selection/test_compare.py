@@ -217,7 +217,7 @@ def test_freed_memory_that_is_kept_does_not_count_in_the_next_measurement():
     script = """
 import numpy as np
 from adaptkry.common import memory
-assert memory.keep_freed()
+assert memory.keep_freed_memory()
 [np.ones(2**22) for _ in range(8)]  # 256 MiB, freed and kept
 with memory.peak() as found:
     np.ones(2**22)

@@ -377,7 +377,7 @@ def test_an_interrupted_search_says_what_is_kept_and_how_to_continue(tmp_path, c
     finally:
         signal.signal(signal.SIGINT, before)
     assert len((tmp_path / "long" / "trials.jsonl").read_text().splitlines()) == 1 + 2  # a header, two trials
-    assert "interrupted; 2 trials are kept; the same command with --resume continues in long" in printed
+    assert "interrupted; 2 trials are saved; the same command with --resume continues in long" in printed
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ def main() -> None:
     """Run the command line. Ctrl-C at any time, also during imports, ends it with exit code 130 and no traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, interrupt)
-    # OpenMP threads that spin while they wait starve each other where cores are shared: with other processes on the
-    # same cores, the test suite ran ten times slower. This must be set before torch is imported.
+    # OpenMP threads spin while they wait and slow each other down on shared cores: with other processes on the same
+    # cores, the test suite ran ten times slower. This must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from adaptkry.cli.app import run

@@ -29,7 +29,7 @@ COMMANDS = (demo, datasets, inspect, fit, predict, tune, compare, report, propag
 
 
 def examples(lines: tuple[str, ...]) -> str:
-    """The end of a help text: one example per line (Typer keeps only blank lines)."""
+    """The epilog of a help text: one example per line. Typer joins lines without a blank line between them."""
     return "\n\n".join(["Examples:", *lines])
 
 
@@ -74,7 +74,7 @@ class StderrHandler(logging.Handler):
 
 @contextmanager
 def messages_on_stderr() -> Iterator[None]:
-    """Show what the logger "adaptkry" says from level INFO on; with --json, warnings only."""
+    """Show messages of the logger "adaptkry" from level INFO; with --json, only warnings and errors."""
     logger, handler = logging.getLogger("adaptkry"), StderrHandler()
     level = logger.level
     logger.setLevel(logging.INFO)
@@ -87,7 +87,7 @@ def messages_on_stderr() -> Iterator[None]:
 
 
 def run() -> None:
-    """Run the command in sys.argv; a user's mistake gives one line on stderr and exit code 2, not a traceback."""
+    """Run the command in sys.argv; invalid input gives one line on stderr and exit code 2, not a traceback."""
     try:
         with messages_on_stderr():
             app()
@@ -97,7 +97,7 @@ def run() -> None:
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error; one of the operating system names its file without a number.
+    """The message of an error; for an error of the operating system, the file and the reason without its number.
 
     >>> message_of(FileNotFoundError(2, "No such file or directory", "x.csv"))
     'x.csv: No such file or directory'

@@ -9,18 +9,18 @@ import typer
 from adaptkry.cli.options import (
     METHOD_NAMES,
     METHODS,
-    Count,
-    DataRoot,
-    Device,
-    Directed,
-    Epochs,
-    GraphNames,
-    Json,
-    Scheme,
-    Settings,
+    CountOption,
+    DataRootOption,
+    DeviceOption,
+    DirectedOption,
+    EpochsOption,
+    GraphArgument,
+    JsonOption,
+    SchemeOption,
+    SetOption,
+    check_method,
     comma_separated,
     log,
-    method_name,
     open_graph,
 )
 
@@ -32,58 +32,57 @@ EXAMPLES = (
 
 
 def compare(
-    graph: GraphNames,
+    graph: GraphArgument,
     methods: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Comma-separated names, or all: {METHOD_NAMES}.")
     ] = "all",
-    split: Scheme = "class_balanced",
-    count: Count = 10,
-    epochs: Epochs = None,
-    more: Settings = None,
-    directed: Directed = None,
-    device: Device = "auto",
-    out: Annotated[Path | None, typer.Option(help="Folder. Default: runs/GRAPH-comparison.")] = None,
+    split: SchemeOption = "class_balanced",
+    count: CountOption = 10,
+    epochs: EpochsOption = None,
+    assignments: SetOption = None,
+    directed: DirectedOption = None,
+    device: DeviceOption = "auto",
+    out: Annotated[Path | None, typer.Option(help="Output folder. Default: runs/GRAPH-comparison.")] = None,
     resume: Annotated[
-        bool, typer.Option(help="Resume an interrupted comparison: skip methods that are in the folder.")
+        bool, typer.Option(help="Resume an interrupted comparison: skip methods that are finished.")
     ] = False,
-    data_root: DataRoot = None,
-    as_json: Json = False,
+    data_root: DataRootOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Train several methods on the same splits and rank them, with intervals and paired differences.
+    """Train several methods on the same splits and rank them, with confidence intervals and paired differences.
 
-    A method uses the settings published for the graph; without any, validation chooses among a few.
+    A method uses the settings published for the graph. If there are none, validation chooses among a few settings.
     """
     from adaptkry.cli import terminal
     from adaptkry.cli.progress import progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.common import rows
-    from adaptkry.common.memory import keep_freed
+    from adaptkry.common.memory import keep_freed_memory
     from adaptkry.models.recipe_text import merge
     from adaptkry.report.comparison_report import comparison_report
     from adaptkry.report.html import write_facts, write_page
     from adaptkry.selection.compare import COMPARISON
-    from adaptkry.selection.compare import compare as train
+    from adaptkry.selection.compare import compare as compare_methods
     from adaptkry.training.fit import choose_device
 
-    names = list(METHODS) if methods == "all" else [method_name(name) for name in comma_separated(methods)]
-    keep_freed()
+    names = list(METHODS) if methods == "all" else [check_method(name) for name in comma_separated(methods)]
+    keep_freed_memory()
     data = open_graph(graph, data_root, directed)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-comparison"
-    origin = rows.provenance(choose_device(device))
+    provenance = rows.provenance(choose_device(device))
     if (folder / COMPARISON).exists() and not resume:
         log.warning(f"the comparison in {folder} will be replaced")
     terminal.warn(splits, standardised=None)
     with (
-        interruptible(lambda: f"finished methods are in {folder}; the same command with --resume continues"),
+        interruptible(lambda: f"finished methods are saved in {folder}; the same command with --resume continues"),
         progress("methods", len(names), quiet=as_json) as advance,
     ):
-        entries = train(
+        entries = compare_methods(
             data, names, splits, device=device, out=folder, resume=resume, on_entry=lambda _: advance(),
-            **merge({"epochs": epochs}, more or ()),
+            **merge({"epochs": epochs}, assignments or ()),
         )  # fmt: skip
-    written = folder / COMPARISON
-    facts = comparison_report(entries, splits.warnings, data.name, data.info.metric, origin)
+    facts = comparison_report(entries, splits.warnings, data.name, data.info.metric, provenance)
     write_facts(folder, facts)
     page = write_page([folder], folder / "report.html")
     if as_json:
@@ -91,6 +90,6 @@ def compare(
         typer.echo(json.dumps(result))
     else:
         terminal.print_comparison(entries, data.info.metric)
-        typer.echo(f"comparison: {written}\nreport: {page}")
-    if all(one["failed"] for one in entries):
+        typer.echo(f"comparison: {folder / COMPARISON}\nreport: {page}")
+    if all(entry["failed"] for entry in entries):
         raise typer.Exit(1)

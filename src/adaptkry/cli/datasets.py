@@ -4,13 +4,13 @@ import json
 
 import typer
 
-from adaptkry.cli.options import Json
+from adaptkry.cli.options import JsonOption
 
 EXAMPLES = ("adaptkry datasets", "adaptkry datasets --json")
 
 
-def datasets(as_json: Json = False) -> None:
-    """List the graphs that are known by name."""
+def datasets(as_json: JsonOption = False) -> None:
+    """List the graphs that can be loaded by name."""
     from adaptkry.cli import terminal
     from adaptkry.graphs.load import describe
 

@@ -6,22 +6,22 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import Json
+from adaptkry.cli.options import JsonOption
 
 EXAMPLES = ("adaptkry demo", "adaptkry demo --out runs/first --json")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the run folders.")] = Path("runs/demo"),
-    as_json: Json = False,
+    out: Annotated[Path, typer.Option(help="Output folder, with one run folder per training.")] = Path("runs/demo"),
+    as_json: JsonOption = False,
 ) -> None:
-    """Train on two built-in graphs, where neighbours agree and where they differ, against two baselines."""
+    """Train adaptkry and two baselines on two built-in graphs: one where neighbours agree, one where they differ."""
     from adaptkry.cli import terminal
     from adaptkry.cli.progress import progress
-    from adaptkry.common.memory import keep_freed
+    from adaptkry.common.memory import keep_freed_memory
     from adaptkry.report.demo import DEMO_METHODS, train_demo
 
-    keep_freed()
+    keep_freed_memory()
     with progress("training", 2 * len(DEMO_METHODS), quiet=as_json) as advance:
         rows = train_demo(out, advance)
     if as_json:

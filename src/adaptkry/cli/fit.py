@@ -2,28 +2,32 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from adaptkry.cli.options import (
     METHOD_NAMES,
-    Count,
-    DataNames,
-    DataRoot,
-    Degree,
-    Device,
-    Directed,
-    Directions,
-    Epochs,
-    Json,
-    Scheme,
-    Settings,
-    Taus,
-    as_settings,
+    CountOption,
+    DataArgument,
+    DataRootOption,
+    DegreeOption,
+    DeviceOption,
+    DirectedOption,
+    DirectionsOption,
+    EpochsOption,
+    JsonOption,
+    SchemeOption,
+    SetOption,
+    TausOption,
+    as_assignments,
     log,
-    open_source,
+    open_graph_or_basis,
 )
+
+if TYPE_CHECKING:
+    from adaptkry.models.recipe import Recipe
+    from adaptkry.training.data import TrainingData
 
 EXAMPLES = (
     "adaptkry fit csbm",
@@ -36,66 +40,66 @@ EXAMPLES = (
 
 
 def fit(
-    graph: DataNames,
+    graph: DataArgument,
     method: Annotated[
         str | None, typer.Option(help=f"One of {METHOD_NAMES}.", show_default="adaptkry, or the method of --settings")
     ] = None,
-    taus: Taus = None,
-    degree: Degree = None,
-    directions: Directions = None,
-    hop_norm: Annotated[bool | None, typer.Option(help="Scale every hop to the norm of X.")] = None,
-    epochs: Epochs = None,
-    more: Settings = None,
+    taus: TausOption = None,
+    degree: DegreeOption = None,
+    directions: DirectionsOption = None,
+    hop_norm: Annotated[bool | None, typer.Option(help="Scale every hop to the norm of the features.")] = None,
+    epochs: EpochsOption = None,
+    assignments: SetOption = None,
     file: Annotated[
         Path | None,
         typer.Option(
             "--settings", help="TOML file of settings, as written by `adaptkry tune`; other options override it."
         ),
     ] = None,
-    split: Scheme = "class_balanced",
-    count: Count = 10,
+    split: SchemeOption = "class_balanced",
+    count: CountOption = 10,
     restarts: Annotated[
-        int, typer.Option(min=1, help="Trainings per split, at once; the best on validation is kept.")
+        int, typer.Option(min=1, help="Trainings per split, in one batch; the best on validation is kept.")
     ] = 1,
     batch_size: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Nodes per step, for a basis that does not fit on the device. Basis folders: 8192 by default."
+            min=1,
+            help="Nodes per step, for a basis that does not fit on the device. Default: all; 8192 for a basis folder.",
         ),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="Hold a basis folder of at most this size in memory.", show_default="1GiB"),
+        typer.Option(help="Load a basis folder into memory if it is at most this large.", show_default="1GiB"),
     ] = None,
-    directed: Directed = None,
-    device: Device = "auto",
+    directed: DirectedOption = None,
+    device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/GRAPH-METHOD.")] = None,
     resume: Annotated[bool, typer.Option(help="Resume an interrupted run.")] = False,
-    data_root: DataRoot = None,
-    as_json: Json = False,
+    data_root: DataRootOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Train a method on many splits as one batch, test it, and write a run folder with a picture and a report.
 
-    A basis folder in place of a graph is read from disk in mini-batches; torchrun shares it among processes or GPUs.
+    A basis folder in place of a graph is read from disk in mini-batches; torchrun divides it among processes or GPUs.
     """
     from adaptkry.cli import terminal
-    from adaptkry.cli.progress import live
+    from adaptkry.cli.progress import training_progress
     from adaptkry.cli.signals import interruptible
-    from adaptkry.common.memory import keep_freed
+    from adaptkry.common.memory import keep_freed_memory
     from adaptkry.models.recipe_text import merge
     from adaptkry.report.run_report import write_pages
-    from adaptkry.training.data import FolderData, GraphData
+    from adaptkry.training.data import GraphData
     from adaptkry.training.fit import choose_device
     from adaptkry.training.fit import fit as train
-    from adaptkry.training.folder_recipe import overridden_settings
     from adaptkry.training.process_group import process_rank
 
     method, from_file = with_method(method, file)
     options = {"degree": degree, "hop_norm": hop_norm, "epochs": epochs}
-    settings = from_file | merge(options, as_settings(more, taus=taus, directions=directions))
-    data = open_source(graph, data_root, directed)
+    settings = from_file | merge(options, as_assignments(assignments, taus=taus, directions=directions))
+    data = open_graph_or_basis(graph, data_root, directed)
     if isinstance(data, GraphData):
-        keep_freed()
+        keep_freed_memory()
     recipe, splits = data.recipe(method, **settings), data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}"
     is_first = process_rank() == 0  # of the processes that torchrun started; only this one prints and writes
@@ -103,23 +107,25 @@ def fit(
     was_complete = is_complete(folder)
     if is_first and not (resume and was_complete):
         log.info(f"{method} on {data.name}: {len(splits)} splits as one batch, at most {recipe.epochs} epochs")
-        if isinstance(data, FolderData) and (decided := overridden_settings(data.folder, recipe, settings)):
-            log.info(f"determined by the basis folder: {', '.join(decided)}")
+        log_overridden_settings(data, recipe, settings)
         if was_complete:
             log.warning(f"the finished run in {folder} will be replaced")
         terminal.warn(splits, recipe.standardise)
-    with interruptible(lambda: what_remains(folder)), live(recipe.epochs, quiet=as_json or not is_first) as show:
+    with (
+        interruptible(lambda: resume_hint(folder)),
+        training_progress(recipe.epochs, quiet=as_json or not is_first) as on_epoch,
+    ):
         run = train(
             data, recipe, splits, restarts=restarts, batch_size=batch_size, memory=memory, device=device, out=folder,
-            resume=resume, callbacks=[show],
+            resume=resume, callbacks=[on_epoch],
         )  # fmt: skip
     if not is_first:
         raise typer.Exit
     results = [result.to_row() for result in run.results]
     if not run.chosen:
-        why = next((result.failed for result in run.results if result.failed), "nothing could be tested")
+        reason = next((result.failed for result in run.results if result.failed), "nothing could be tested")
         log.error(
-            f"all {len(results)} trainings failed: {why}. Check the features and the learning rates; see {folder}"
+            f"all {len(results)} trainings failed: {reason}. Check the features and the learning rates; see {folder}"
         )
         raise typer.Exit(1)
     if resume and was_complete:
@@ -132,8 +138,17 @@ def fit(
         typer.echo("run folder: {folder}\npicture: {picture}\nreport: {report}".format(**written))
 
 
+def log_overridden_settings(data: "TrainingData", recipe: "Recipe", settings: dict) -> None:
+    """Log the settings that a basis folder determines in place of the user."""
+    from adaptkry.training.data import FolderData
+    from adaptkry.training.folder_recipe import overridden_settings
+
+    if isinstance(data, FolderData) and (names := overridden_settings(data.folder, recipe, settings)):
+        log.info(f"determined by the basis folder: {', '.join(names)}")
+
+
 def with_method(method: str | None, file: Path | None) -> tuple[str, dict]:
-    """The method and the settings of a file; a method that contradicts the file is refused."""
+    """The method and the settings of a settings file; another method than the file's is refused."""
     from adaptkry.models.recipe_text import from_toml
 
     settings = from_toml(file) if file else {}
@@ -148,7 +163,7 @@ def is_complete(folder: Path) -> bool:
     return (folder / "run.json").exists() and not (folder / "checkpoint.safetensors").exists()
 
 
-def what_remains(folder: Path) -> str:
-    """What an interrupted training leaves."""
-    is_kept = (folder / "checkpoint.safetensors").exists()
-    return f"the same command with --resume continues in {folder}" if is_kept else "nothing has been saved yet"
+def resume_hint(folder: Path) -> str:
+    """How to resume an interrupted training."""
+    is_saved = (folder / "checkpoint.safetensors").exists()
+    return f"the same command with --resume continues in {folder}" if is_saved else "nothing has been saved yet"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import Json
+from adaptkry.cli.options import JsonOption
 
 EXAMPLES = (
     "adaptkry generate big --nodes 1e6 --entries 1e7 --labelled 0.01",
@@ -14,24 +14,24 @@ EXAMPLES = (
 )
 
 
-def whole(text: str) -> int:
-    """A whole number, also written as 1e7."""
+def parse_integer(text: str) -> int:
+    """An integer, which may be written as 1e7."""
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not value.is_integer():
-        raise typer.BadParameter(f"must be a whole number; got {text!r}. Try 1000000 or 1e6.")
+        raise typer.BadParameter(f"must be an integer; got {text!r}. Try 1000000 or 1e6.")
     return int(value)
 
 
 def generate(
-    out: Annotated[Path, typer.Argument(help="The graph folder.")],
-    nodes: Annotated[int, typer.Option(parser=whole, metavar="NUMBER", help="Number of nodes, such as 1e6.")],
+    out: Annotated[Path, typer.Argument(metavar="FOLDER", help="The graph folder to write.")],
+    nodes: Annotated[int, typer.Option(parser=parse_integer, metavar="NUMBER", help="Number of nodes, such as 1e6.")],
     entries: Annotated[
         int,
         typer.Option(
-            parser=whole,
+            parser=parse_integer,
             metavar="NUMBER",
             help="Approximate number of entries of the adjacency matrix; an undirected edge has two.",
         ),
@@ -42,11 +42,11 @@ def generate(
     labelled: Annotated[float, typer.Option(min=0, max=1, help="Share of nodes with a known label.")] = 1.0,
     directed: Annotated[bool, typer.Option("--directed", help="Make the graph directed.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the graph.")] = 0,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write a random graph with power-law degrees and planted classes, of any size, to a graph folder.
+    """Write a random graph of any size, with power-law degrees and planted classes, to a graph folder.
 
-    If it is interrupted, the same command continues with the parts that are finished.
+    An interrupted command can be run again: it keeps the parts that are finished.
     """
     from adaptkry.cli.progress import byte_progress
     from adaptkry.cli.signals import interruptible
@@ -55,7 +55,7 @@ def generate(
     from adaptkry.outofcore.memory_plan import format_bytes
 
     with (
-        interruptible(lambda: f"the same command continues with the finished parts in {out}"),
+        interruptible(lambda: f"finished parts are saved in {out}; run the same command to continue"),
         byte_progress(quiet=as_json) as on_progress,
     ):
         graph = random_graph.generate(

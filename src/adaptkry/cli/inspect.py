@@ -4,13 +4,15 @@ import json
 
 import typer
 
-from adaptkry.cli.options import DataRoot, Directed, GraphNames, Json, open_graph
+from adaptkry.cli.options import DataRootOption, DirectedOption, GraphArgument, JsonOption, open_graph
 
 EXAMPLES = ("adaptkry inspect csbm", "adaptkry inspect edges.csv nodes.csv", "adaptkry inspect squirrel --json")
 
 
-def inspect(graph: GraphNames, directed: Directed = None, data_root: DataRoot = None, as_json: Json = False) -> None:
-    """Show size, components, homophily, spectrum, lambda*, mixing bound and warnings of a graph."""
+def inspect(
+    graph: GraphArgument, directed: DirectedOption = None, data_root: DataRootOption = None, as_json: JsonOption = False
+) -> None:
+    """Show size, components, homophily, spectrum, lambda* and mixing bound of a graph, with warnings about its data."""
     import numpy as np
 
     from adaptkry.cli import terminal

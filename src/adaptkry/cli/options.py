@@ -18,29 +18,29 @@ METHOD_NAMES = ", ".join(METHODS)
 log = logging.getLogger("adaptkry")
 
 
-def only_warnings(is_given: bool) -> bool:
-    """Leave out messages that are not warnings, since a script reads the output."""
+def hide_info_messages(is_given: bool) -> bool:
+    """With --json, log warnings and errors only."""
     if is_given:
         log.setLevel(logging.WARNING)
     return is_given
 
 
-GraphNames = Annotated[
+GraphArgument = Annotated[
     list[str], typer.Argument(metavar="GRAPH", help="A name (see `adaptkry datasets`) or paths of your own files.")
 ]
-DataNames = Annotated[
+DataArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="GRAPH",
         help="A name (see `adaptkry datasets`), paths of your own files, or a basis folder (see `adaptkry propagate`).",
     ),
 ]
-DataRoot = Annotated[
+DataRootOption = Annotated[
     Path | None,
     typer.Option(help="Folder with the raw files of benchmarks; it is searched before anything is downloaded."),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Directed = Annotated[
+DeviceOption = Annotated[str, typer.Option(help="Device to compute on: auto, cpu or cuda.")]
+DirectedOption = Annotated[
     bool | None,
     typer.Option(
         "--directed/--undirected",
@@ -49,14 +49,14 @@ Directed = Annotated[
         show_default=False,
     ),
 ]
-Scheme = Annotated[
+SchemeOption = Annotated[
     str,
     typer.Option(
         help=f"Scheme that divides nodes into train, validation and test: {', '.join(SCHEMES)} (the splits that come "
         "with the graph)."
     ),
 ]
-Count = Annotated[
+CountOption = Annotated[
     int,
     typer.Option(
         "--splits",
@@ -64,13 +64,14 @@ Count = Annotated[
         help="Number of splits of that scheme, trained as one batch. class_balanced has ten published seeds.",
     ),
 ]
-Epochs = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
-Degree = Annotated[int | None, typer.Option(help="Number of hops K, the degree of the polynomial.")]
-Taus = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Comma-separated positive numbers.")]
-Directions = Annotated[
+EpochsOption = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
+DegreeOption = Annotated[int | None, typer.Option(help="Number of hops K, the degree of the polynomial.")]
+TAUS_HELP = "Comma-separated positive numbers. A small tau stays close to each node itself; 1 is the graph as it is."
+TausOption = Annotated[str | None, typer.Option(metavar="NUMBERS", help=TAUS_HELP)]
+DirectionsOption = Annotated[
     str | None, typer.Option(metavar="NAMES", help=f"Comma-separated directions of edges: {', '.join(DIRECTIONS)}.")
 ]
-Settings = Annotated[
+SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
@@ -78,7 +79,9 @@ Settings = Annotated[
         help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1. May be repeated.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", callback=only_warnings, help="Print JSON for scripts instead of text.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", callback=hide_info_messages, help="Print JSON for scripts instead of text.")
+]
 
 
 def comma_separated(text: str) -> list[str]:
@@ -90,25 +93,25 @@ def comma_separated(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
-def as_settings(texts: Iterable[str] | None, **lists: str | None) -> list[str]:
-    """Comma-separated options as `name=value`, before the texts of --set: both are read by the same function.
+def as_assignments(texts: Iterable[str] | None, **lists: str | None) -> list[str]:
+    """Comma-separated options as `name=value`, followed by the values of --set: one function parses both.
 
-    >>> as_settings(["hidden=8"], taus="0.5,1", directions=None)
+    >>> as_assignments(["hidden=8"], taus="0.5,1", directions=None)
     ['taus=0.5,1', 'hidden=8']
     """
     return [f"{name}={value}" for name, value in lists.items() if value is not None] + list(texts or ())
 
 
-def method_name(name: str) -> str:
-    """The name; an unknown one is an error that lists the nearest."""
+def check_method(name: str) -> str:
+    """Return the name of a method; the error for an unknown name shows similar ones."""
     from adaptkry.common.lookup import pick
 
     pick(METHODS, name, "method")
     return name
 
 
-def open_source(names: list[str], data_root: Path | None, directed: bool | None = None) -> "TrainingData":
-    """A graph by its name or by paths, or a basis folder."""
+def open_graph_or_basis(names: list[str], data_root: Path | None, directed: bool | None = None) -> "TrainingData":
+    """Open a graph by its name or by paths, or a basis folder."""
     from adaptkry.graphs.load import NAMES
     from adaptkry.training.data import open_data
 
@@ -122,8 +125,8 @@ def open_source(names: list[str], data_root: Path | None, directed: bool | None 
 
 
 def open_graph(names: list[str], data_root: Path | None, directed: bool | None = None) -> "GraphData":
-    """A graph by its name or by paths; a basis folder is refused."""
+    """Open a graph by its name or by paths; a basis folder is refused."""
     from adaptkry.outofcore.manifest import refuse_basis
 
     refuse_basis(names[0])
-    return open_source(names, data_root, directed)  # type: ignore[return-value]
+    return open_graph_or_basis(names, data_root, directed)  # type: ignore[return-value]

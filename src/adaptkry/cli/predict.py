@@ -6,44 +6,45 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptkry.cli.options import DataRoot, Directed, Json, open_source
+from adaptkry.cli.options import DataRootOption, DirectedOption, JsonOption, open_graph_or_basis
 
 if TYPE_CHECKING:
     from adaptkry.training.run import Run
 
 EXAMPLES = (
     "adaptkry predict runs/cora-adaptkry --out predictions.csv",
-    "adaptkry predict runs/own edges.csv nodes.csv",
+    "adaptkry predict runs/edges-adaptkry edges.csv nodes.csv",
     "adaptkry predict runs/big BASIS",
 )
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as written by `adaptkry fit`.")],
     graph: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="GRAPH",
-            help="A name, paths of your own files, or a basis folder. Default: what the run was trained on.",
+            help="A name (see `adaptkry datasets`), paths of your own files, or a basis folder. Default: the graph or "
+            "basis folder that the run was trained on.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="The CSV file.")] = Path("predictions.csv"),
-    directed: Directed = None,
-    data_root: DataRoot = None,
-    as_json: Json = False,
+    directed: DirectedOption = None,
+    data_root: DataRootOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write the class and the class probabilities of every node (for a basis folder: of every stored row)."""
+    """Write the predicted class and the class probabilities of every node (of every stored row of a basis folder)."""
     from adaptkry.training.predict import write_csv
     from adaptkry.training.run import load_run
 
     loaded = load_run(run)
     names = graph or [trained_on(run, loaded)]
-    count = write_csv(out, loaded, open_source(names, data_root, directed))
+    count = write_csv(out, loaded, open_graph_or_basis(names, data_root, directed))
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
 
 def trained_on(folder: Path, run: "Run") -> str:
-    """The basis folder or the name of the graph that a run was trained on; files must be given again."""
+    """The basis folder or the name of the graph that a run was trained on; paths of files are not recorded."""
     from adaptkry.graphs.load import NAMES
 
     if run.info.basis_folder:
@@ -51,7 +52,7 @@ def trained_on(folder: Path, run: "Run") -> str:
     name = run.info.graph
     if name not in NAMES:
         raise ValueError(
-            f"The run's graph must be known by name; {folder} was trained on files called {name!r}. Give them again: "
-            f"`adaptkry predict {folder} edges.csv nodes.csv`."
+            f"without GRAPH, the run must be of a graph with a name; {folder} was trained on files ({name!r}). "
+            f"Pass them again: `adaptkry predict {folder} edges.csv nodes.csv`."
         )
     return name

@@ -9,14 +9,14 @@ from datetime import timedelta
 
 import typer
 
-INTERVAL = 5.0  # seconds between two lines of progress where there is no terminal
+INTERVAL = 5.0  # seconds between two lines of progress if stderr is not a terminal
 
 
 @contextmanager
 def progress(what: str, total: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[..., None]]:
-    """Show progress over `total` steps: call what it yields after each step, or with a number of steps."""
+    """Show progress over `total` steps; yields a function to call after each step, or with a number of steps."""
     done = 0
-    with shown(total, quiet, every, remaining=True) as show:
+    with display(total, quiet, every, remaining=True) as show:
 
         def advance(steps: int = 1) -> None:
             nonlocal done
@@ -28,11 +28,11 @@ def progress(what: str, total: int, quiet: bool = False, every: float = INTERVAL
 
 @contextmanager
 def byte_progress(quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[[int, int], None]]:
-    """Show bytes done, bytes per second and the time left."""
+    """Show bytes done, bytes per second and the remaining time; yields a function of (bytes done, bytes in total)."""
     from adaptkry.outofcore.memory_plan import format_bytes
 
     start = time.monotonic()
-    with shown(100, quiet, every) as show:
+    with display(100, quiet, every) as show:
 
         def on_progress(done: int, total: int) -> None:
             rate = max(done, 1) / max(time.monotonic() - start, 1e-9)
@@ -44,9 +44,9 @@ def byte_progress(quiet: bool = False, every: float = INTERVAL) -> Iterator[Call
 
 
 @contextmanager
-def live(epochs: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[..., None]]:
-    """Show progress of a training (a callback of `fit`): epoch, members still running, best validation score."""
-    with shown(epochs, quiet, every) as show:
+def training_progress(epochs: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[..., None]]:
+    """Show epoch, members still running and best validation score of a training; yields a callback of `fit`."""
+    with display(epochs, quiet, every) as show:
 
         def on_epoch(state) -> None:
             epoch, running, best = state.epoch, state.running, float(state.best_score.max())
@@ -57,12 +57,12 @@ def live(epochs: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[
 
 
 @contextmanager
-def shown(total: int, quiet: bool, every: float, *, remaining: bool = False) -> Iterator[Callable[[int, str], None]]:
-    """Yield a function of steps done and a text; `remaining` shows the time left instead of the time elapsed."""
+def display(total: int, quiet: bool, every: float, *, remaining: bool = False) -> Iterator[Callable[[int, str], None]]:
+    """Yield a function of (steps done, text); `remaining` shows the remaining time instead of the elapsed time."""
     if quiet:
         yield lambda _done, _text: None
     elif not sys.stderr.isatty():
-        yield lines(every)
+        yield line_printer(every)
     else:
         from rich import progress as bars
         from rich.console import Console
@@ -74,8 +74,8 @@ def shown(total: int, quiet: bool, every: float, *, remaining: bool = False) -> 
             yield lambda done, text: bar.update(task, completed=done, text=text)
 
 
-def lines(every: float) -> Callable[[int, str], None]:
-    """Return a function that prints its text to stderr, at most once every so many seconds."""
+def line_printer(every: float) -> Callable[[int, str], None]:
+    """Return a function that prints its text to stderr, at most once every `every` seconds."""
     last = time.monotonic()
 
     def show(_: int, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import Directions, Json, comma_separated
+from adaptkry.cli.options import TAUS_HELP, DirectionsOption, JsonOption, comma_separated
 from adaptkry.common.choices import EXECUTORS, STORED_DTYPES
 
 EXAMPLES = (
@@ -24,19 +24,21 @@ def propagate(
             metavar="GRAPH", help="A graph folder, a name (see `adaptkry datasets`), or paths of your own files."
         ),
     ],
-    taus: Annotated[str, typer.Option(metavar="NUMBERS", help="Comma-separated positive numbers.")],
+    taus: Annotated[str, typer.Option(metavar="NUMBERS", help=TAUS_HELP)],
     degree: Annotated[int, typer.Option(help="Number of hops K, the degree of the polynomial.")],
     out: Annotated[Path, typer.Option(help="The basis folder.")],
-    directions: Directions = "both",
+    directions: DirectionsOption = "both",
     rows: Annotated[
-        str, typer.Option(help="all, labelled, or a file of node numbers (.npy, or text with one per line).")
+        str,
+        typer.Option(help="Nodes to store: all, labelled, or a file of node numbers (.npy, or text, one per line)."),
     ] = "all",
     dtype: Annotated[str, typer.Option(help=f"Type of the stored numbers: {' or '.join(STORED_DTYPES)}.")] = "float32",
     memory: Annotated[
         str, typer.Option(help="Maximum memory per process. It determines the width of the blocks.")
     ] = "4GiB",
     columns: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of columns per block; narrow blocks are easier to share.")
+        int | None,
+        typer.Option(min=1, help="Maximum number of columns per block. Narrow blocks divide better among workers."),
     ] = None,
     features: Annotated[
         str | None, typer.Option(help="An .npy or .parquet file to use instead of the features of the graph.")
@@ -45,32 +47,32 @@ def propagate(
     executor: Annotated[str, typer.Option(help=f"What computes the blocks: {', '.join(EXECUTORS)}.")] = "inline",
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of worker processes, each with --memory. Default: one per core."),
+        typer.Option(min=1, help="Number of worker processes; --memory applies to each. Default: one per core."),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler. Default: a new cluster on this machine.")
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write x, Px, ..., P^K x of a graph to a basis folder, in blocks of columns that fit in memory.
 
-    If it is interrupted, the same command continues with the blocks that are finished.
+    An interrupted command can be run again: it keeps the blocks that are finished.
     """
     from adaptkry.cli.progress import byte_progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.cli.terminal import size_of
     from adaptkry.common.memory import peak
     from adaptkry.outofcore.memory_plan import format_bytes
-    from adaptkry.outofcore.propagate import propagate as run
+    from adaptkry.outofcore.propagate import propagate as compute_basis
     from adaptkry.outofcore.request import work_folder
 
     start = time.monotonic()
     with (
-        interruptible(lambda: f"the same command continues with the finished blocks in {out}"),
-        peak() as used,
+        interruptible(lambda: f"finished blocks are saved in {out}; run the same command to continue"),
+        peak() as memory_used,
         byte_progress(quiet=as_json) as on_progress,
     ):
-        basis = run(
+        basis = compute_basis(
             graph[0] if len(graph) == 1 else graph, out, taus=numbers(taus), degree=degree, rows=rows, dtype=dtype,
             directions=comma_separated(directions or "both"), memory=memory, columns=columns, features=features,
             seed=seed, executor=executor, workers=workers, scheduler=scheduler, on_progress=on_progress,
@@ -78,17 +80,18 @@ def propagate(
     seconds, size = time.monotonic() - start, size_of(out)
     if as_json:
         shape = {"terms": basis.terms, "rows": basis.count, "features": basis.features, "blocks": len(basis.blocks)}
-        written = {"folder": str(out), "bytes": size, "seconds": seconds, "peak_bytes": used.bytes, **shape}
+        peak_bytes = memory_used.bytes
+        written = {"folder": str(out), "bytes": size, "seconds": seconds, "peak_bytes": peak_bytes, **shape}
         typer.echo(json.dumps(written))
         return
-    of_whom = "" if executor == "inline" else " (without the workers)"
-    held = "" if used.bytes is None else f", peak memory{of_whom} {format_bytes(used.bytes)}"
+    scope = "" if executor == "inline" else " (without the workers)"
+    memory_text = "" if memory_used.bytes is None else f", peak memory{scope} {format_bytes(memory_used.bytes)}"
     work = f"\nintermediate files, no longer needed: {work_folder(out)}" if work_folder(out).exists() else ""
-    typer.echo(f"basis folder: {out}, {format_bytes(size)}, {seconds:.1f} s{held}\n{basis!r}{work}")
+    typer.echo(f"basis folder: {out}, {format_bytes(size)}, {seconds:.1f} s{memory_text}\n{basis!r}{work}")
 
 
 def numbers(text: str) -> list[float]:
-    """The numbers of a comma-separated list."""
+    """The numbers in a comma-separated list."""
     try:
         return [float(part) for part in comma_separated(text)]
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import Json
+from adaptkry.cli.options import JsonOption
 
 EXAMPLES = (
     "adaptkry report runs/cora-adaptkry",
@@ -18,21 +18,23 @@ EXAMPLES = (
 def report(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER", help="Folders of runs or comparisons, or files docs/reproduction/ITEM.json."),
+        typer.Argument(
+            metavar="FOLDER", help="Run folders, comparison folders, or files written by reproduce (ITEM.json)."
+        ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The HTML file. Default: report.html in the folder, or beside several folders; ITEM.html beside "
-            "ITEM.json."
+            help="The HTML file. Default: report.html in the folder (beside the first of several folders), or "
+            "ITEM.html beside ITEM.json."
         ),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Also write every chart to this folder, as SVG and PNG.")
     ] = None,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write one HTML page about runs and experiments. It needs neither a server nor the network."""
+    """Write one HTML page about runs and comparisons. It needs neither a server nor a network connection."""
     from adaptkry.report.html import write_figures, write_page
 
     page = write_page(folders, out or default_page(folders))
@@ -44,7 +46,7 @@ def report(
 
 
 def default_page(folders: list[Path]) -> Path:
-    """Where the page goes without --out; a page about several runs does not replace the page of one of them."""
+    """The default of --out; a page about several runs does not replace the page of one of them."""
     first = folders[0]
     if first.is_file():
         return first.with_suffix(".html")

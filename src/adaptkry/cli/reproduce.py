@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptkry.cli.options import DataRoot, Device, Json, comma_separated, log
+from adaptkry.cli.options import DataRootOption, DeviceOption, JsonOption, comma_separated, log
 from adaptkry.paper import ITEM_NAMES
 
 if TYPE_CHECKING:
@@ -23,30 +23,34 @@ EXAMPLES = (
 
 def reproduce(
     items: Annotated[list[str], typer.Argument(metavar="ITEM", help=f"all, or some of {', '.join(ITEM_NAMES)}.")],
-    device: Device = "auto",
-    count: Annotated[int, typer.Option("--splits", min=1, help="Number of splits, of the ten published ones.")] = 10,
+    device: DeviceOption = "auto",
+    count: Annotated[
+        int, typer.Option("--splits", min=1, help="Number of splits: the first of ten published ones.")
+    ] = 10,
     quick: Annotated[
         bool,
         typer.Option(
-            help="A smoke test: 2 splits, 10 epochs, fewer settings, and built-in graphs in place of missing ones."
+            help="Smoke test: 2 splits, 10 epochs, fewer settings, and built-in graphs in place of missing ones."
         ),
     ] = False,
     only: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Comma-separated names of rows or columns: measure only their cells."),
+        typer.Option(metavar="NAMES", help="Comma-separated names of table rows or columns to measure."),
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Skip cells that already have rows of this commit.")] = False,
-    render: Annotated[bool, typer.Option(help="Measure nothing; write the documents from the rows.")] = False,
+    resume: Annotated[
+        bool, typer.Option(help="Resume an interrupted reproduction: skip cells that were measured at this commit.")
+    ] = False,
+    render: Annotated[bool, typer.Option(help="Write the documents from existing rows, without measuring.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of rows. Default: results, or runs/quick/results with --quick.")
+        Path | None, typer.Option(help="Folder of result rows. Default: results, or runs/quick/results with --quick.")
     ] = None,
     docs: Annotated[
         Path | None, typer.Option(help="Folder of documents. Default: docs, or runs/quick with --quick.")
     ] = None,
-    data_root: DataRoot = None,
-    as_json: Json = False,
+    data_root: DataRootOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Reproduce the paper's tables and figures: measure rows, then write Markdown, LaTeX, figures and a page from them.
+    """Reproduce the paper's tables and figures: measure every cell, then write Markdown, LaTeX, figures and HTML.
 
     Exit code 3: some data is missing, the rest was measured. Exit code 1: some cells could not be measured.
     """
@@ -54,36 +58,38 @@ def reproduce(
     from adaptkry.cli.progress import progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.common.files import check_output_folder
-    from adaptkry.common.memory import keep_freed
+    from adaptkry.common.memory import keep_freed_memory
     from adaptkry.paper import documents
-    from adaptkry.paper import reproduce as paper
+    from adaptkry.paper.measure import RunOptions
+    from adaptkry.paper.reproduce import Outcome, measurements_of
+    from adaptkry.paper.reproduce import reproduce as measure_items
     from adaptkry.training.fit import choose_device
 
-    names = list(ITEM_NAMES) if "all" in items else [item_name(name) for name in items]
-    keep_freed()
-    options = paper.RunOptions(device, count, quick, data_root)
+    names = list(ITEM_NAMES) if "all" in items else [check_item(name) for name in items]
+    keep_freed_memory()
+    options = RunOptions(device, count, quick, data_root)
     choose_device(device)
     rows = check_output_folder(out or Path("runs/quick/results" if quick else "results"))
     pages = check_output_folder(docs or Path("runs/quick" if quick else "docs"))
-    outcomes: dict[str, paper.Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     if not render:
-        chosen = None if only is None else cell_names(only, names, options)
-        total = sum(map(len, paper.measurements_of(names, options, chosen).values()))
+        selected = None if only is None else cell_names(only, names, options)
+        total = sum(map(len, measurements_of(names, options, selected).values()))
         with (
-            interruptible(lambda: f"finished cells are in {rows}; --resume skips them"),
+            interruptible(lambda: f"finished cells are saved in {rows}; the same command with --resume continues"),
             progress("cells", total, quiet=as_json) as advance,
         ):
-            outcomes = paper.reproduce(
-                names, options, rows, only=chosen, resume=resume, on_progress=lambda _done, _total: advance()
+            outcomes = measure_items(
+                names, options, rows, only=selected, resume=resume, on_progress=lambda _done, _total: advance()
             )
     page = documents.write(names, rows, pages, quick)
     for text in documents.skipped(names, rows):
         log.warning(f"skipped: {text}")
-    missing = {graph: why for one in outcomes.values() for graph, why in one.missing.items()}
-    failed = [f"{name}: {text}" for name, one in outcomes.items() for text in one.failed]
-    replaced = sorted(set().union(*(one.replaced for one in outcomes.values())))
+    missing = {graph: reason for outcome in outcomes.values() for graph, reason in outcome.missing.items()}
+    failed = [f"{name}: {text}" for name, outcome in outcomes.items() for text in outcome.failed]
+    replaced = sorted(set().union(*(outcome.replaced for outcome in outcomes.values())))
     if as_json:
-        written = {"rows": {name: one.rows for name, one in outcomes.items()}, "missing": missing}
+        written = {"rows": {name: outcome.rows for name, outcome in outcomes.items()}, "missing": missing}
         written |= {"replaced": replaced, "failed": failed, "report": str(page)}
         typer.echo(json.dumps(written | {"document": str(pages / "reproduction.md")}))
     else:
@@ -93,8 +99,8 @@ def reproduce(
         raise typer.Exit(1 if failed else 3)
 
 
-def item_name(name: str) -> str:
-    """The name; an unknown one is an error that lists the nearest."""
+def check_item(name: str) -> str:
+    """Return the name of an item; the error for an unknown name shows similar ones."""
     from adaptkry.common.lookup import pick
 
     pick(dict.fromkeys(ITEM_NAMES), name, "item")
@@ -102,15 +108,15 @@ def item_name(name: str) -> str:
 
 
 def cell_names(text: str, items: Sequence[str], options: "RunOptions") -> list[str]:
-    """The names of rows and columns in a comma-separated list."""
+    """The names of table rows and columns in a comma-separated list."""
     from adaptkry.paper.reproduce import measurements_of
 
-    found = [one for several in measurements_of(items, options).values() for one in several]
-    return list(names_in(text, {name for one in found for name in (one.row, one.column)}))
+    cells = [cell for cells in measurements_of(items, options).values() for cell in cells]
+    return list(names_in(text, {name for cell in cells for name in (cell.row, cell.column)}))
 
 
 def names_in(text: str, known: Collection[str]) -> Iterator[str]:
-    """The parts of a comma-separated list; a known name may have commas in it.
+    """The names in a comma-separated list; a known name may contain commas.
 
     >>> list(names_in("gcn, cora, tau 0.5,mlp", {"gcn", "cora, tau 0.5"}))
     ['gcn', 'cora, tau 0.5', 'mlp']

@@ -12,8 +12,8 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def interruptible(remains: Callable[[], str]) -> Iterator[None]:
-    """Run a block that Ctrl-C or SIGTERM may end; `remains` says what is kept and how to continue."""
+def interruptible(hint: Callable[[], str]) -> Iterator[None]:
+    """Run a block that Ctrl-C or SIGTERM may end; `hint` returns a message about how to continue."""
 
     def terminate(*_) -> None:
         raise Terminated
@@ -22,7 +22,7 @@ def interruptible(remains: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        typer.echo(f"interrupted; {remains()}", err=True)
+        typer.echo(f"interrupted; {hint()}", err=True)
         raise typer.Exit(128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)) from None
     finally:
         signal.signal(signal.SIGTERM, previous)

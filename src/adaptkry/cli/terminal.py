@@ -1,4 +1,4 @@
-"""What commands print: tables and bars for a terminal, warnings."""
+"""Output of the commands: tables and bars for a terminal, and warnings."""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from adaptkry.training.run import Run
 
 
-def show(*what, soft_wrap: bool = True, **style) -> None:
-    """Print to stdout with rich; numbers are not highlighted."""
-    Console().print(*what, highlight=False, soft_wrap=soft_wrap, **style)
+def show(text: str, **style) -> None:
+    """Print to stdout with Rich; numbers are not highlighted."""
+    Console().print(text, highlight=False, soft_wrap=True, **style)
 
 
 def size_of(folder: Path) -> int:
@@ -28,7 +28,7 @@ def size_of(folder: Path) -> int:
 
 
 def print_datasets(rows: Sequence[dict]) -> None:
-    """One line per graph."""
+    """Print one line per graph."""
     columns = ("name", "nodes", "features", "classes", "homophily", "metric", "found")
     table = Table(*(Column(name, no_wrap=name != "found") for name in columns))
     for row in rows:
@@ -37,7 +37,7 @@ def print_datasets(rows: Sequence[dict]) -> None:
 
 
 def print_inspection(found: dict) -> None:
-    """Properties, density of states and warnings of a graph."""
+    """Print properties, density of states and warnings of a graph."""
     show(f"[bold]{escape(found['graph'])}[/bold]")
     for name, value in found["facts"].items():
         show(f"  {name:34} {escape(str(value))}")
@@ -47,25 +47,25 @@ def print_inspection(found: dict) -> None:
 
 
 def print_demo(rows: Sequence[dict]) -> None:
-    """One line per method, one column per graph, and the pictures that were written."""
-    table = Table("method", "what it is", title="Test accuracy (%), mean ± std of five splits, built-in graphs")
+    """Print one line per method, one column per graph, and the pictures that were written."""
+    table = Table("method", "description", title="Test accuracy (%), mean ± std of five splits, built-in graphs")
     for graph in dict.fromkeys(row["graph"] for row in rows):
         table.add_column(graph, justify="right")
-    for method, what in dict.fromkeys((row["method"], row["what"]) for row in rows):
+    for method, description in dict.fromkeys((row["method"], row["what"]) for row in rows):
         scores = [f"{100 * row['mean']:.1f} ± {100 * row['std']:.1f}" for row in rows if row["method"] == method]
-        table.add_row(method, what, *scores)
+        table.add_row(method, description, *scores)
     Console().print(table)
-    typer.echo("adaptkry does not know which kind of graph it has. Pictures of the filters it learned:")
+    typer.echo("adaptkry learns from the data whether neighbours agree. Pictures of the learned filters:")
     for row in rows:
         if row["method"] == "adaptkry":
             typer.echo(f"  {row['picture']}")
 
 
 def print_tour(tour: dict) -> None:
-    """Tables of what tau does, and of the paper's theory."""
+    """Print tables of how tau changes the spectrum and of the checks of the paper's theory."""
     show(f"[bold]{escape(tour['graph'])}[/bold]")
     show("homophily: " + ", ".join(f"{name} {value:.3f}" for name, value in tour["homophily"].items()))
-    table = Table(title="What tau does to P_tau and its Krylov basis")
+    table = Table(title="P_tau and its Krylov basis for several values of tau")
     for heading in ("tau", "spectrum", "lambda*", "hops until mixed", "angle hop 0-1", "hop 4-5", "hop 9-10"):
         table.add_column(heading, justify="right")
     for row in tour["taus"]:
@@ -79,7 +79,7 @@ def print_tour(tour: dict) -> None:
 
 
 def print_density(density: dict) -> None:
-    """Density of states of P_1 as a row of bars."""
+    """Print the density of states of P_1 as a row of bars."""
     highest = max(density["mass"])
     bars = "".join(" ▁▂▃▄▅▆▇█"[round(8 * max(0.0, float(mass / highest)))] for mass in density["mass"])
     low, high = density["edges"][0], density["edges"][-1]
@@ -87,7 +87,7 @@ def print_density(density: dict) -> None:
 
 
 def print_checks(checks: Sequence[dict]) -> None:
-    """The paper's claims, one per row."""
+    """Print the paper's claims, one per row, with what was measured."""
     table = Table(title="The paper's theory on this graph (docs/theory.md explains the errata)", show_lines=True)
     for heading in ("", "claim", "measured"):
         table.add_column(heading)
@@ -100,7 +100,7 @@ def print_checks(checks: Sequence[dict]) -> None:
 
 
 def print_comparison(entries: Sequence[dict], metric: str) -> None:
-    """The methods, best first; then the methods that could not run, with the reason."""
+    """Print the methods, best first; then the methods that could not run, with the reason."""
     from adaptkry.report.comparison_report import comparison_cells
     from adaptkry.report.elements import cell_text
 
@@ -111,27 +111,27 @@ def print_comparison(entries: Sequence[dict], metric: str) -> None:
     measured += ["95 % interval", "parameters", "peak MiB", "tried"] if is_wide else []
     for heading in ("method", *measured):
         table.add_column(heading, justify="left" if heading == "method" else "right", no_wrap=True)
-    for one in entries:
-        cells = comparison_cells(one)
+    for entry in entries:
+        cells = comparison_cells(entry)
         table.add_row(*(escape(cell_text(cells[heading])) for heading in ("method", *measured)))
     console.print(table)
-    typer.echo("to the best: mean difference over the splits, with its 95 % interval")
+    typer.echo("to the best: mean difference to the best method over the splits, with its 95 % interval")
     if is_wide:
-        typer.echo("tried: number of settings from which validation chose")
+        typer.echo("tried: number of settings that were compared on validation nodes")
     else:
-        typer.echo("in the report, or on 110 columns: 95 % interval, parameters, peak memory, settings tried")
-    for one in entries:
-        if one["failed"]:
-            show(f"{one['method']} could not run: {escape(one['failed'])}")
+        typer.echo("a terminal of 110 columns, or the report, also shows 95 % interval, parameters, peak memory, tried")
+    for entry in entries:
+        if entry["failed"]:
+            show(f"{entry['method']} could not run: {escape(entry['failed'])}")
 
 
 def print_reproduction(outcomes: dict, missing: dict[str, str], replaced: list[str], failed: list[str]) -> None:
-    """One line per item, then what is missing and what failed."""
-    for name, one in outcomes.items():
-        gaps = f", without {', '.join(one.missing)}" if one.missing else ""
-        show(f"{name}: {one.rows} rows{gaps}")
-    for why in missing.values():
-        show(escape(f"missing: {why}"), style="yellow")
+    """Print one line per item, then what is missing and what failed."""
+    for name, outcome in outcomes.items():
+        suffix = f", without {', '.join(outcome.missing)}" if outcome.missing else ""
+        show(f"{name}: {outcome.rows} rows{suffix}")
+    for reason in missing.values():
+        show(escape(f"missing: {reason}"), style="yellow")
     if replaced:
         show(f"not available, replaced by a built-in graph: {', '.join(replaced)}", style="yellow")
     for text in failed:
@@ -139,7 +139,7 @@ def print_reproduction(outcomes: dict, missing: dict[str, str], replaced: list[s
 
 
 def print_tuned(run: "Run", rows: Sequence[dict]) -> None:
-    """The best settings of a search, their scores, and which of the two scores to quote."""
+    """Print the best settings of a search, their scores, and a note about which score to quote."""
     from adaptkry.selection.trial import best_trial
 
     best = best_trial(rows)

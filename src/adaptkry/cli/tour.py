@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import Json
+from adaptkry.cli.options import JsonOption
 
 EXAMPLES = ("adaptkry tour", "adaptkry tour --nodes 2000 --phi -1", "adaptkry tour --json")
 
@@ -13,12 +13,15 @@ EXAMPLES = ("adaptkry tour", "adaptkry tour --nodes 2000 --phi -1", "adaptkry to
 def tour(
     nodes: Annotated[int, typer.Option(min=10, max=4000, help="Number of nodes of the built-in graph.")] = 400,
     phi: Annotated[
-        float, typer.Option(help="-1: neighbours differ; 0: edges carry no information; 1: neighbours agree.")
+        float,
+        typer.Option(
+            help="From -1 (neighbours differ in class) to 1 (they agree); at 0 the edges carry no information."
+        ),
     ] = 0.6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the graph.")] = 0,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show on a built-in graph what tau does to the spectrum and the basis, and check the paper's theory."""
+    """Show how tau changes the spectrum and the basis of a built-in graph, and check the paper's theory."""
     import numpy as np
 
     from adaptkry.cli import terminal

@@ -8,17 +8,17 @@ import typer
 
 from adaptkry.cli.options import (
     METHOD_NAMES,
-    Count,
-    DataRoot,
-    Device,
-    Directed,
-    Epochs,
-    GraphNames,
-    Json,
-    Scheme,
-    Settings,
+    CountOption,
+    DataRootOption,
+    DeviceOption,
+    DirectedOption,
+    EpochsOption,
+    GraphArgument,
+    JsonOption,
+    SchemeOption,
+    SetOption,
+    check_method,
     log,
-    method_name,
     open_graph,
 )
 
@@ -30,72 +30,71 @@ EXAMPLES = (
 
 
 def tune(
-    graph: GraphNames,
+    graph: GraphArgument,
     method: Annotated[str, typer.Option(help=f"One of {METHOD_NAMES}.")] = "adaptkry",
-    number: Annotated[int, typer.Option("--trials", help="Number of trials.")] = 40,
+    trials: Annotated[int, typer.Option(help="Number of trials.")] = 40,
     together: Annotated[
-        int, typer.Option(help="Trials proposed at a time; those of the same shape train as one batch.")
+        int, typer.Option(help="Number of trials proposed at a time; trials of the same shape train as one batch.")
     ] = 8,
-    split: Scheme = "class_balanced",
-    count: Count = 10,
-    epochs: Epochs = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the proposals; on the CPU the same seed gives the same trials.")
-    ] = (0),
-    more: Settings = None,
-    directed: Directed = None,
-    device: Device = "auto",
-    out: Annotated[Path | None, typer.Option(help="Folder. Default: runs/GRAPH-METHOD-tuned.")] = None,
+    split: SchemeOption = "class_balanced",
+    count: CountOption = 10,
+    epochs: EpochsOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search; on the CPU the same seed gives the same trials.")] = 0,
+    assignments: SetOption = None,
+    directed: DirectedOption = None,
+    device: DeviceOption = "auto",
+    out: Annotated[Path | None, typer.Option(help="Output folder. Default: runs/GRAPH-METHOD-tuned.")] = None,
     resume: Annotated[bool, typer.Option(help="Resume an interrupted search.")] = False,
-    data_root: DataRoot = None,
-    as_json: Json = False,
+    data_root: DataRootOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Search a method's settings (Optuna's TPE) by validation score; test the best settings once.
+    """Search for the settings with the best validation score (Optuna's TPE), and test them once.
 
-    The published settings and the defaults are tried first. Settings given by --set are fixed, the others vary.
+    The published settings and the defaults are tried first. Settings given by --set are fixed; the others vary.
     """
     from adaptkry.cli import terminal
     from adaptkry.cli.progress import progress
     from adaptkry.cli.signals import interruptible
-    from adaptkry.common.memory import keep_freed
+    from adaptkry.common.memory import keep_freed_memory
     from adaptkry.models.recipe_text import merge
     from adaptkry.report.run_report import write_pages
-    from adaptkry.selection import tune as search
     from adaptkry.selection.trial import best_trial
+    from adaptkry.selection.tune import SETTINGS
+    from adaptkry.selection.tune import tune as search
     from adaptkry.training.fit import choose_device
 
-    method_name(method)
-    keep_freed()
+    check_method(method)
+    keep_freed_memory()
     data = open_graph(graph, data_root, directed)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}-tuned"
-    fixed = merge({"epochs": epochs}, more or ())
+    fixed = merge({"epochs": epochs}, assignments or ())
     choose_device(device)
-    log.info(f"{method} on {data.name}: {number} trials on {len(splits)} splits, {together} proposed at a time")
+    log.info(f"{method} on {data.name}: {trials} trials on {len(splits)} splits, {together} proposed at a time")
     terminal.warn(splits, data.recipe(method, **fixed).standardise)
     with (
-        interruptible(lambda: what_remains(folder)),
-        progress("trials", number, quiet=as_json) as advance,
+        interruptible(lambda: resume_hint(folder)),
+        progress("trials", trials, quiet=as_json) as advance,
     ):
-        run, trials = search.tune(
-            data, method, splits, trials=number, together=together, seed=seed, device=device, out=folder,
+        run, rows = search(
+            data, method, splits, trials=trials, together=together, seed=seed, device=device, out=folder,
             resume=resume, on_trial=lambda _: advance(), **fixed,
         )  # fmt: skip
-    written = write_pages(run, data.graph, folder, splits) | {"settings": str(folder / search.SETTINGS)}
+    written = write_pages(run, data.graph, folder, splits) | {"settings": str(folder / SETTINGS)}
     if as_json:
         results = [result.to_row() for result in run.results]
-        typer.echo(json.dumps({**written, "best": best_trial(trials), "trials": trials, "rows": results}))
+        typer.echo(json.dumps({**written, "best": best_trial(rows), "trials": rows, "rows": results}))
     else:
-        terminal.print_tuned(run, trials)
+        terminal.print_tuned(run, rows)
         typer.echo("run folder: {folder}\nsettings, for fit --settings: {settings}\nreport: {report}".format(**written))
 
 
-def what_remains(folder: Path) -> str:
-    """What an interrupted search leaves."""
+def resume_hint(folder: Path) -> str:
+    """How to resume an interrupted search."""
     from adaptkry.selection.tune import TRIALS
 
     lines = (folder / TRIALS).read_text().splitlines() if (folder / TRIALS).exists() else []
-    kept = len(lines) - 1  # below the header
-    if kept < 1:
+    count = len(lines) - 1  # without the header
+    if count < 1:
         return "nothing has been saved yet"
-    return f"{kept} trials are kept; the same command with --resume continues in {folder}"
+    return f"{count} trials are saved; the same command with --resume continues in {folder}"

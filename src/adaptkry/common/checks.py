@@ -14,7 +14,7 @@ FLOATS = (torch.float32, torch.float64)
 
 
 def tensor(values, what: str) -> Tensor:
-    """Turn array-like `values` into a tensor, copying only where torch must."""
+    """Convert array-like `values` to a tensor, without a copy where possible."""
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
             raise TypeError(f"{what} must be dense or SciPy sparse; got {values.layout}. Use .to_dense().")
@@ -38,7 +38,7 @@ def real(values: Tensor, what: str) -> Tensor:
 
 
 def integers(values, what: str) -> Tensor:
-    """Integers as int64. Floats are refused even where they are whole: ids are not measurements."""
+    """Integers as int64. Floats are refused even if they are whole numbers: ids are not measurements."""
     found = real(tensor(values, what), what)
     if found.numel() == 0:
         return found.to(torch.int64)
@@ -52,12 +52,11 @@ def integers(values, what: str) -> Tensor:
 
 def finite(values: Tensor, what: str, row: str = "row") -> Tensor:
     """Refuse NaN and infinity; the error names the first row that has one."""
-    good = torch.isfinite(values)
-    if not good.all():
-        first = (~good).nonzero()[0].tolist() or [0]
-        raise ValueError(
-            f"{what} must be finite; {row} {first[0]} has {values[~good][0].item()}. Fill or drop missing values first."
-        )
+    is_finite = torch.isfinite(values)
+    if not is_finite.all():
+        number = ((~is_finite).nonzero()[0].tolist() or [0])[0]
+        value = values[~is_finite][0].item()
+        raise ValueError(f"{what} must be finite; {row} {number} has {value}. Fill or drop missing values first.")
     return values
 
 
@@ -65,11 +64,11 @@ def floats(values, what: str, row: str = "row") -> Tensor:
     """Real finite numbers as float32 or float64; integers and narrower floats become float32."""
     found = real(tensor(values, what), what)
     if found.dtype not in FLOATS:
-        widened = found.to(torch.float32)
-        # float32 holds whole numbers up to 2^24 exactly; beyond that the cast would change them.
-        if not found.is_floating_point() and not torch.equal(widened.to(found.dtype), found):
-            widened = found.to(torch.float64)
-        found = widened
+        converted = found.to(torch.float32)
+        # float32 represents integers up to 2^24 exactly; beyond that the conversion would change them.
+        if not found.is_floating_point() and not torch.equal(converted.to(found.dtype), found):
+            converted = found.to(torch.float64)
+        found = converted
     return finite(found, what, row)
 
 
@@ -117,7 +116,7 @@ def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
     sizes = class_sizes(y)
     found = sizes.nonzero()[:, 0].tolist()
     if not found:
-        raise ValueError(f"training needs at least 2 classes; none of {len(y)} nodes has a label. Label some.")
+        raise ValueError(f"training needs at least 2 classes; none of {len(y)} nodes has a label. Label some nodes.")
     if len(found) == 1:
         name = names[found[0]] if names else found[0]
         raise ValueError(
@@ -127,7 +126,7 @@ def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
     return y
 
 
-COUNTED_AT_ONCE = 2**20  # labels; torch's `unique` would copy and sort all of them
+LABELS_PER_CHUNK = 2**20  # labels counted at once; torch.unique would copy and sort all of them
 
 
 def class_sizes(y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -138,22 +137,22 @@ def class_sizes(y: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     classes = max(0, int(y.max()) + 1) if len(y) else 0
     sizes = torch.zeros(classes, dtype=torch.long)
-    for start in range(0, len(y), COUNTED_AT_ONCE):
-        some = y[start : start + COUNTED_AT_ONCE]
-        some = some if mask is None else some[mask[start : start + COUNTED_AT_ONCE]]
-        sizes += torch.bincount(some[some >= 0], minlength=classes)
+    for start in range(0, len(y), LABELS_PER_CHUNK):
+        chunk = y[start : start + LABELS_PER_CHUNK]
+        chunk = chunk if mask is None else chunk[mask[start : start + LABELS_PER_CHUNK]]
+        sizes += torch.bincount(chunk[chunk >= 0], minlength=classes)
     return sizes
 
 
 def edges(values, nodes: int | None) -> tuple[Tensor, int]:
-    """Edges as int64 [2, m], sources above targets, and the number of nodes."""
+    """Edges as int64 [2, m], a row of sources and a row of targets, and the number of nodes."""
     found = integers(values, "edges")
     if found.numel() == 0:
         found = found.reshape(2, 0)
     if found.ndim != 2 or found.shape[0] != 2:
-        # [m, 2] is not guessed: with two edges the two layouts cannot be distinguished.
+        # [m, 2] is not transposed here: with two edges the two layouts cannot be distinguished.
         hint = "Transpose it: edges.T." if found.ndim == 2 and found.shape[1] == 2 else "Pass pairs of node ids."
-        raise ValueError(f"edges must have shape [2, m], sources above targets; got {list(found.shape)}. {hint}")
+        raise ValueError(f"edges must have shape [2, m], sources and targets; got {list(found.shape)}. {hint}")
     if found.numel() and int(found.min()) < 0:
         raise ValueError(f"edge ids must be 0 or more; got {int(found.min())}. Number the nodes from 0.")
     highest = int(found.max()) if found.numel() else -1
@@ -163,7 +162,7 @@ def edges(values, nodes: int | None) -> tuple[Tensor, int]:
     if highest >= nodes:
         raise ValueError(
             f"edge ids must be 0 .. {nodes - 1} for {nodes} nodes; got {highest}. "
-            f"Number the nodes from 0, or give features, labels or a number of nodes for all {highest + 1}."
+            f"Number the nodes from 0, or pass features, labels or a number of nodes for all {highest + 1}."
         )
     return found, nodes
 
@@ -172,18 +171,20 @@ def weights(values, edges: int) -> Tensor:
     """Non-negative finite edge weights [m] as float64."""
     found = finite(real(tensor(values, "weights"), "weights").to(torch.float64), "weights", "edge")
     if found.shape != (edges,):
-        raise ValueError(f"weights must have shape [{edges}], one per edge; got shape {list(found.shape)}.")
+        raise ValueError(
+            f"weights must have shape [{edges}], one per edge; got shape {list(found.shape)}. Reshape them."
+        )
     if edges and float(found.min()) < 0:
         edge = int(found.argmin())
         raise ValueError(
-            f"weights must not be negative; edge {edge} has {float(found[edge])}: degrees could vanish and "
-            f"their square roots would be NaN. Take absolute values, or drop such edges."
+            f"weights must not be negative; edge {edge} has {float(found[edge])}. Degrees could become zero or "
+            f"negative: take absolute values, or drop such edges."
         )
     return found
 
 
 def count(value, what: str) -> int:
-    """An integer, zero or more."""
+    """A non-negative integer."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{what} must be an integer; got {value!r}.")
     if value < 0:
@@ -192,7 +193,7 @@ def count(value, what: str) -> int:
 
 
 def positive_count(value, what: str) -> int:
-    """A whole number, one or more."""
+    """A positive integer."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) < 1:
         raise ValueError(f"{what} must be 1 or more; got {value}.")
     return count(value, what)
@@ -200,33 +201,36 @@ def positive_count(value, what: str) -> int:
 
 def taus(value) -> tuple[float, ...]:
     """One tau or several, each finite and positive."""
-    listed = isinstance(value, Sequence | Tensor | np.ndarray) and not isinstance(value, str | bytes)
-    many: list[Any] = list(value) if listed and getattr(value, "ndim", 1) else [value]
-    if not many:
+    is_list = isinstance(value, Sequence | Tensor | np.ndarray) and not isinstance(value, str | bytes)
+    values: list[Any] = list(value) if is_list and getattr(value, "ndim", 1) else [value]
+    if not values:
         raise ValueError("tau must be a number or a list of numbers; got an empty list. Try 0.5.")
-    for tau in many:
+    for tau in values:
         if isinstance(tau, str | bool | np.bool | complex) or not hasattr(tau, "__float__") or np.ndim(tau):
             raise TypeError(f"tau must be a positive number; got {tau!r}. Try 0.1 to 1.9.")
         if not math.isfinite(tau) or tau <= 0:
             raise ValueError(
                 f"tau must be positive and finite; got {float(tau)}. "
-                f"Try 0.1 to 1.9: a small tau stays near the node itself, 1 is the graph as it is."
+                f"Try 0.1 to 1.9: a small tau stays close to the node itself, 1 is the graph as it is."
             )
-    return tuple(float(tau) for tau in many)
+    return tuple(float(tau) for tau in values)
 
 
-def signal(x, nodes: int, copies: int | None = None) -> Tensor:
-    """A signal that an operator can act on: a real float tensor [n] or [n, d]; with `copies` [r, n, d] or [n, d]."""
+def signal(x, nodes: int, matrices: int | None = None) -> Tensor:
+    """A signal that an operator can act on: a real float tensor [n] or [n, d].
+
+    For a batched operator of r matrices (`matrices`) the shape is [n, d] or [r, n, d].
+    """
     if not isinstance(x, Tensor):
         raise TypeError(f"an operator acts on a torch tensor; got {type(x).__name__}. Use torch.as_tensor(x) first.")
     real(x, "the signal")
     if x.dtype not in FLOATS:
         raise TypeError(f"the signal must be float32 or float64; got {x.dtype}. Use x.float() or x.double().")
-    if copies is None:
-        good, expected = x.ndim in (1, 2) and x.shape[0] == nodes, f"[{nodes}] or [{nodes}, d]"
+    if matrices is None:
+        is_valid, expected = x.ndim in (1, 2) and x.shape[0] == nodes, f"[{nodes}] or [{nodes}, d]"
     else:
-        good = x.ndim in (2, 3) and x.shape[-2] == nodes and x.shape[:-2] in ((), (copies,))
-        expected = f"[{nodes}, d] or [{copies}, {nodes}, d]"
-    if not good or x.numel() == 0:
+        is_valid = x.ndim in (2, 3) and x.shape[-2] == nodes and x.shape[:-2] in ((), (matrices,))
+        expected = f"[{nodes}, d] or [{matrices}, {nodes}, d]"
+    if not is_valid or x.numel() == 0:
         raise ValueError(f"the signal must have shape {expected}, d at least 1; got {list(x.shape)}. Reshape it.")
     return x

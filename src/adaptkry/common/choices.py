@@ -12,7 +12,7 @@ StoredDtype = Literal["float32", "bfloat16"]
 Metric = Literal["accuracy", "roc_auc"]
 
 SCHEMES: tuple[str, ...] = get_args(Scheme)  # how nodes are divided into train, validation and test
-DIRECTIONS: tuple[str, ...] = get_args(Direction)  # of the edges of a directed graph
+DIRECTIONS: tuple[str, ...] = get_args(Direction)  # which edges of a directed graph are used
 EXECUTORS: tuple[str, ...] = get_args(ExecutorName)  # what computes the blocks of a basis folder
-STORED_DTYPES: tuple[str, ...] = get_args(StoredDtype)  # of the numbers in a basis folder
+STORED_DTYPES: tuple[str, ...] = get_args(StoredDtype)  # types of the numbers in a basis folder
 METRICS: tuple[str, ...] = get_args(Metric)

@@ -20,19 +20,19 @@ FOLDER_MARKERS = {  # the file that shows what a folder holds
 
 
 def check_markers(folder: Path, *allowed_markers: str) -> None:
-    """Refuse a folder that holds something of another kind than these markers: it would be overwritten in part."""
+    """Refuse a folder with a marker that is not allowed: its content would be partly overwritten."""
     for marker, content in FOLDER_MARKERS.items():
         if marker not in allowed_markers and (folder / marker).exists():
             raise ValueError(f"{folder} holds {content}, which would be overwritten. Use another --out.")
 
 
 def check_output_folder(folder: Path, *allowed_markers: str) -> Path:
-    """Create a folder, or raise an error that says why it cannot be written to: before hours of work, not after.
+    """Create a folder, or raise an error that says why it cannot be written to, before a long computation starts.
 
     Args:
         folder: where results are written.
-        allowed_markers: names in `FOLDER_MARKERS` that may be there; a folder with others is refused. Without any,
-            the content is not checked.
+        allowed_markers: files of `FOLDER_MARKERS` that may be in the folder; a folder with others is refused. By
+            default the content is not checked.
     """
     if allowed_markers:
         check_markers(folder, *allowed_markers)
@@ -51,9 +51,9 @@ def check_output_folder(folder: Path, *allowed_markers: str) -> Path:
 
 @contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Hold the only lock on an existing folder; refuse where another process on this machine holds it.
+    """Lock an existing folder; raise an error if another process on this machine has locked it.
 
-    The system releases the lock when the process ends, however it ends.
+    The operating system releases the lock when the process ends, also when it is killed.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -93,6 +93,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file atomically: a killed program leaves the old content or the new, never a mixture. Text is UTF-8."""
+    """Write a file atomically: a killed program leaves either the old or the new content. Text is UTF-8."""
     with replacing(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)

@@ -1,4 +1,4 @@
-"""A journal for everything that can be resumed: what was requested, what is done, and what is missing.
+"""A journal for every command that can be resumed: what was requested, what is done, and what is missing.
 
 The lock on the folder is taken first, before anything in it is read or written. The file is JSON lines: a header with
 the request, then one line per finished part.
@@ -20,7 +20,7 @@ from adaptkry.common.files import FOLDER_MARKERS, check_output_folder, exclusive
 
 JOURNAL_FORMAT = 1
 JOURNAL = "journal.jsonl"
-RESULTS = {  # what the output folder of a command holds, and the marker file that the command writes
+COMMAND_OUTPUTS = {  # what the output folder of a command holds, and the marker file that the command writes
     "fit": ("a run", "run.json"),
     "tune": ("a search", "trials.jsonl"),
     "compare": ("a comparison", "comparison.json"),
@@ -35,15 +35,15 @@ class Journal:
 
     Args:
         folder: the output folder; it is created if it does not exist.
-        key: digest of everything that decides the results; a folder with another key is refused. None leaves the
-            folder locked only, until `open` is called: for a key that cannot be known before the lock is held.
-        command: one of `RESULTS`; the folder of another command is refused.
-        request: the settings behind the key by name, for the message that says which of them differs.
-        resume: False starts over.
-        file: name of the journal in the folder. None: the files of the caller are the record, and `done` is what they
-            hold.
+        key: digest of everything that determines the results; a folder with another key is refused. With None the
+            folder is only locked until `open` is called, for keys that can be computed only under the lock.
+        command: one of `COMMAND_OUTPUTS`; the folder of another command is refused.
+        request: the settings that the key is computed from, by name; error messages list those that differ.
+        resume: whether to continue with the finished parts; otherwise start over.
+        file: name of the journal in the folder. None: the caller records finished parts in other files and passes
+            them as `done`.
         done: finished parts and their records, with `file=None`.
-        overwrite: False refuses to start over if parts are finished.
+        overwrite: whether starting over may discard finished parts; otherwise it is refused.
     """
 
     def __init__(
@@ -62,18 +62,18 @@ class Journal:
         self.path = None if file is None else self.folder / file
         self.done: dict[str, dict] = {}
         self.is_new = True
-        self._given = (key, request, done)
-        self._size = 0  # bytes of the journal that are whole lines
+        self._arguments = (key, request, done)
+        self._size = 0  # bytes of the journal that are complete lines
         self._stack = ExitStack()
 
     def __enter__(self) -> "Journal":
         is_created = not self.folder.exists()
         check_output_folder(self.folder)
-        with ExitStack() as stack:  # releases the lock where something is refused
+        with ExitStack() as stack:  # releases the lock if the folder is refused
             stack.enter_context(exclusive_lock(self.folder))
             stack.push(lambda kind, *_: self._remove_if_empty() if kind and is_created else None)
             self._check_command()
-            key, request, done = self._given
+            key, request, done = self._arguments
             if key is not None:
                 self.open(key, request, done=done)
             self._stack = stack.pop_all()
@@ -90,13 +90,13 @@ class Journal:
         recorded: Mapping[str, Any] | None = None,
         done: Mapping[str, dict] | None = None,
     ) -> None:
-        """Compare the request with the one that is recorded, and read what is done.
+        """Compare the request with the recorded one, and read what is done.
 
         Args:
-            key: as above.
-            request: as above.
-            recorded: the request that the files of the caller hold, with `file=None`; None if there is none.
-            done: as above.
+            key: see `Journal`.
+            request: see `Journal`.
+            recorded: the request that the caller has recorded, with `file=None`; None if there is none.
+            done: see `Journal`.
         """
         request = _as_json(request or {})
         if self.path is None:
@@ -106,7 +106,7 @@ class Journal:
             return
         header = self._read()
         if header and not self.resume and not self.overwrite and self.done:
-            what, _ = RESULTS[self.command]
+            what, _ = COMMAND_OUTPUTS[self.command]
             raise ValueError(
                 f"{self.folder} holds {what} already ({len(self.done)} finished). Add --resume, or use another --out."
             )
@@ -121,7 +121,7 @@ class Journal:
         self._size = len(text.encode())
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Those of these parts that are not done, in order."""
+        """The names that are not done, in the order given."""
         return [name for name in names if name not in self.done]
 
     def add(self, name: str, record: Mapping[str, Any] | None = None) -> None:
@@ -130,7 +130,7 @@ class Journal:
         if self.path is not None:
             line = (json.dumps({"name": name, "record": record}) + "\n").encode()
             with self.path.open("r+b") as file:
-                file.truncate(self._size)  # without a line that was cut off by a kill or a full disk
+                file.truncate(self._size)  # removes an incomplete line, left by a kill or a full disk
                 file.seek(self._size)
                 file.write(line)
                 file.flush()
@@ -140,14 +140,14 @@ class Journal:
 
     def _check_command(self) -> None:
         """Refuse a folder that another command has written to."""
-        what, marker = RESULTS[self.command]
+        what, marker = COMMAND_OUTPUTS[self.command]
         paths = {path for path in (self.folder / JOURNAL, self.path) if path is not None and path.exists()}
         for path in paths:
             found = _header(path)["command"]
             if found != self.command:
-                raise ValueError(f"{self.folder} holds {RESULTS[found][0]}, not {what}. Use another --out.")
+                raise ValueError(f"{self.folder} holds {COMMAND_OUTPUTS[found][0]}, not {what}. Use another --out.")
         if paths:
-            return  # other markers may be this command's: a search ends with a run
+            return  # the same command may write other markers: a search ends with a run
         for other, content in FOLDER_MARKERS.items():
             if other != marker and (self.folder / other).exists():
                 raise ValueError(f"{self.folder} holds {content}, not {what}. Use another --out.")
@@ -168,7 +168,7 @@ class Journal:
                 self.done[part["name"]] = dict(part["record"])
             except (ValueError, KeyError, TypeError):
                 if number == len(lines):
-                    break  # cut off
+                    break  # the last line is incomplete
                 raise ValueError(
                     f"line {number} of {self.path} is damaged. Delete that line, or use another --out."
                 ) from None
@@ -176,7 +176,7 @@ class Journal:
         return header
 
     def _remove_if_empty(self) -> None:
-        """Leave nothing behind if nothing was done: a refused command must not look like one that was started."""
+        """Remove a folder without finished parts, so that a refused command does not look like a started one."""
         if not self.done and all(path == self.path for path in self.folder.iterdir()):
             if self.path is not None:
                 self.path.unlink(missing_ok=True)
@@ -186,7 +186,7 @@ class Journal:
 def refuse_other_settings(
     folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], old_key: str = "", new_key: str = ""
 ) -> None:
-    """Raise the error that names what differs between two requests, or their keys where no setting does."""
+    """Raise an error that lists the settings that differ, or the keys if no setting does."""
     names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
     pairs = [(name, old.get(name), new.get(name)) for name in names] or [("the data (its digest)", old_key, new_key)]
     found = "; ".join(f"{name} was {_short(was)}, now {_short(now)}" for name, was, now in pairs)
@@ -198,7 +198,11 @@ def _header(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             found = json.loads(file.readline())
-        if found["journal"] == JOURNAL_FORMAT and found["command"] in RESULTS and isinstance(found["request"], dict):
+        if (
+            found["journal"] == JOURNAL_FORMAT
+            and found["command"] in COMMAND_OUTPUTS
+            and isinstance(found["request"], dict)
+        ):
             return found | {"key": str(found["key"])}
     except (ValueError, KeyError, TypeError):
         pass
@@ -209,11 +213,11 @@ def _header(path: Path) -> dict[str, Any]:
 
 
 def _as_json(request: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is after a file: tuples are lists, paths are text."""
+    """The request as it would be read from a file: tuples become lists, paths become strings."""
     return json.loads(json.dumps(dict(request), default=str))
 
 
 def _short(value: Any) -> str:
-    """A value for a message; long digests by their first digits."""
+    """A value as text for a message; long digests are shortened."""
     text = "not set" if value is None else str(value)
     return f"{text[:12]}..." if len(text) >= 32 and text.isalnum() else text

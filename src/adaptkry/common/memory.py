@@ -1,4 +1,4 @@
-"""Peak memory of a block of code, and a setting of the C library that makes it keep freed memory."""
+"""Measure the peak memory of a block of code, and let the C library keep freed memory for reuse."""
 
 import ctypes
 from collections.abc import Iterator
@@ -7,61 +7,61 @@ from pathlib import Path
 
 import torch
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of malloc.h
-STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD in malloc.h
+STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-class Peak:
-    """Bytes, once the block has ended; None where the system does not report them."""
+class PeakMemory:
+    """Peak memory in bytes, set when the block ends; None if the system does not report it."""
 
     bytes: int | None = None
 
 
 @contextmanager
-def peak(device: torch.device | str = "cpu") -> Iterator[Peak]:
-    """Measure the peak memory inside a block: allocated on the GPU, or resident in this process (Linux)."""
-    found = Peak()
+def peak(device: torch.device | str = "cpu") -> Iterator[PeakMemory]:
+    """Measure the peak memory inside a block: allocated on the GPU, or resident in this process (Linux only)."""
+    found = PeakMemory()
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         yield found
         found.bytes = torch.cuda.max_memory_allocated(device)
         return
-    _library("malloc_trim", 0)  # freed memory that was kept must not count in what is measured next
-    is_reset = _reset()
+    _call_libc("malloc_trim", 0)  # freed memory that the process still holds must not count
+    is_reset = _reset_peak()
     yield found
-    found.bytes = highest() if is_reset else None
+    found.bytes = peak_resident_bytes() if is_reset else None
 
 
-def _reset() -> bool:
-    """Forget the highest resident size so far (proc(5), clear_refs)."""
+def _reset_peak() -> bool:
+    """Reset the peak resident size of this process (see clear_refs in proc(5)); return whether that worked."""
     try:
-        RESET.write_text("5")
+        CLEAR_REFS.write_text("5")
     except OSError:
         return False
     return STATUS.exists()
 
 
-def highest() -> int | None:
-    """The highest resident size of this process so far, or since the last `peak` began; None where it is unknown."""
+def peak_resident_bytes() -> int | None:
+    """Peak resident size of this process, since its start or since the last `peak` began; None if unknown."""
     if not STATUS.exists():
         return None
     line = next((line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM")), None)
     return None if line is None else int(line.split()[1]) * 1024
 
 
-def keep_freed() -> bool:
-    """Keep freed memory instead of returning it to the system; returns whether the C library can (glibc can).
+def keep_freed_memory() -> bool:
+    """Keep freed memory instead of returning it to the system; return whether the C library supports it (glibc does).
 
-    A training on the CPU requests the same tens of megabytes again and again, and each time the system clears every
-    page again. For a program that trains and ends; a library must not decide this for others.
+    A training on the CPU allocates the same tens of megabytes in every step, and the system would clear every page
+    each time. Call this in programs only: a library must not decide it for its users.
     """
     sizes = ((MMAP_THRESHOLD, 2**30), (TRIM_THRESHOLD, 2**31 - 1))
-    return all(_library("mallopt", which, size) for which, size in sizes)
+    return all(_call_libc("mallopt", parameter, size) for parameter, size in sizes)
 
 
-def _library(name: str, *arguments: int) -> int:
-    """Call a function of the C library; 0 where it has none of this name."""
+def _call_libc(name: str, *arguments: int) -> int:
+    """Call a function of the C library; return 0 if it does not exist."""
     try:
         return getattr(ctypes.CDLL(None), name)(*arguments)
-    except (OSError, AttributeError, TypeError):  # musl has none; Windows has no library called None
+    except (OSError, AttributeError, TypeError):  # musl does not have it; CDLL(None) fails on Windows
         return 0

@@ -1,6 +1,6 @@
 """Result rows: JSON lines, each with its settings and the version, commit and device that produced it.
 
-Rows written by version 0.1 stay readable: `settings_of` and `created_of` return what they hold under today's names.
+Rows written by version 0.1 stay readable: `settings_of` and `created_of` return their fields under current names.
 """
 
 import json
@@ -15,7 +15,7 @@ import torch
 
 from adaptkry.common.version import VERSION
 
-FORMER_SETTINGS = {  # names of settings in rows of version 0.1, and today's
+FORMER_SETTINGS = {  # names of settings in rows of version 0.1 -> current names
     "kind": "parametrisation",
     "start": "initial_weights",
     "loops": "self_loops",
@@ -37,7 +37,7 @@ def provenance(device: str | torch.device = "cpu") -> dict[str, str]:
 
 
 def commit() -> str:
-    """The checked-out commit, with a + where files have been changed since; "unknown" outside a checkout."""
+    """The commit of the checkout, followed by + if files were changed since; "unknown" outside a checkout."""
     folder = Path(__file__).parent
     try:
         command = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
@@ -58,7 +58,7 @@ def append(path: Path | str, rows: Iterable[dict]) -> None:
 
 
 def lines(path: Path | str) -> Iterator[tuple[int, Any]]:
-    """Yield (line number, row) of a JSON-lines file; for a damaged line the error takes the place of the row."""
+    """Yield (line number, row) of a JSON-lines file; for a damaged line, (line number, error)."""
     for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
             yield number, json.loads(line)
@@ -79,7 +79,7 @@ def read(path: Path | str) -> list[dict]:
 
 
 def settings_of(row: dict) -> dict[str, Any]:
-    """The settings of a row under today's names; empty for rows without settings.
+    """The settings of a row under their current names; empty for rows without settings.
 
     >>> settings_of({"config": {"degree": 4, "loops": "keep"}})
     {'degree': 4, 'self_loops': 'keep'}

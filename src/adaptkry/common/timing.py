@@ -8,7 +8,7 @@ import torch
 
 
 def seconds(job: Callable[[], object], device: torch.device | str = "cpu") -> float:
-    """Wall time of one call, with everything it started on the device finished."""
+    """Wall time of one call, including all work that it started on the device."""
     wait = torch.cuda.synchronize if torch.device(device).type == "cuda" else lambda: None
     wait()
     start = time.perf_counter()
@@ -24,20 +24,20 @@ def interleaved(
     on_job: Callable[[], object] = lambda: None,
     warm: bool = True,
 ) -> dict[str, float]:
-    """Median seconds of each job, in turns, so that other processes on the machine slow all of them alike.
+    """Median wall time of each job in seconds; jobs alternate, so that other load on the machine affects all equally.
 
     Args:
         jobs: functions without arguments, by name.
-        rounds: measured calls of each job.
-        device: where the jobs run.
+        rounds: number of measured calls of each job.
+        device: the device that the jobs use.
         on_job: called after each job.
-        warm: first run a round that does not count, to warm up caches and compilers.
+        warm: whether to run a first round that is not measured, to warm up caches and compilers.
     """
-    taken: dict[str, list[float]] = {name: [] for name in jobs}
-    for turn in range(not warm, rounds + 1):
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for current in range(not warm, rounds + 1):
         for name, job in jobs.items():
-            spent = seconds(job, device)
-            if turn:
-                taken[name].append(spent)
+            elapsed = seconds(job, device)
+            if current:
+                times[name].append(elapsed)
             on_job()
-    return {name: median(times) for name, times in taken.items()}
+    return {name: median(of_job) for name, of_job in times.items()}

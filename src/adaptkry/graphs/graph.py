@@ -7,7 +7,7 @@ An unweighted graph stores no values at all; every entry is 1.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-
-Direction = Literal["both", "out", "in"]
+from adaptkry.common.choices import Direction
 
 
 @dataclass(frozen=True)

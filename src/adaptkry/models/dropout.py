@@ -62,7 +62,7 @@ def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int) -> Ten
         return x
     if state.gpu:
         gpu = state.gpu
-        return gpu.kernels.Dropout.apply(x, gpu.seeds(layer), gpu.rates[name])
+        return gpu.kernels.TritonDropout.apply(x, gpu.seeds(layer), gpu.rates[name])
     p = state.rates[name]
     masks = [
         keep_mask((m, x.shape[2]), p[i], state.generators[i]) if p[i] else None for i, m in enumerate(state.row_counts)

@@ -13,7 +13,7 @@ def weighted_sum(w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState |
     if dropout.gpu:
         gpu = dropout.gpu
         rates = gpu.rates["filter_dropout"]
-        return gpu.kernels.DroppedSum.apply(w, basis, rows, gpu.seeds(0), rates, gpu.row_counts)
+        return gpu.kernels.TritonDroppedSum.apply(w, basis, rows, gpu.seeds(0), rates, gpu.row_counts)
     return DroppedSum.apply(w, basis, rows, dropout)  # type: ignore[return-value]
 
 

@@ -126,7 +126,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-EXECUTORS: dict[str, Callable[[int | None, str | None], AbstractContextManager[Executor]]] = {
+EXECUTOR_FUNCTIONS: dict[str, Callable[[int | None, str | None], AbstractContextManager[Executor]]] = {
     "inline": inline,
     "processes": processes,
     "dask": dask,
@@ -137,4 +137,4 @@ def open_executor(
     name: str, workers: int | None = None, scheduler: str | None = None
 ) -> AbstractContextManager[Executor]:
     """The executor of that name, as a context manager."""
-    return pick(EXECUTORS, name, "executor")(workers, scheduler)
+    return pick(EXECUTOR_FUNCTIONS, name, "executor")(workers, scheduler)

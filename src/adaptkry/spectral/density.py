@@ -25,7 +25,7 @@ from adaptkry.spectral.bases import chebyshev
 from adaptkry.spectral.operators import Operator, Rescaled, as_operator
 from adaptkry.spectral.spectrum import extremes
 
-ROUNDING = 2e-6  # of a share of the spectrum, from moments in float32
+DENSITY_ROUNDING = 2e-6  # of a share of the spectrum, from moments in float32
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def density_of_states(
     mass = np.diff(_below(mu, edges))
     blur = _blur(mu, edges)
     blur = blur[1:] + blur[:-1]
-    error = blur + _sampling_error(mass + blur, P.shape[0] * probes) + ROUNDING
+    error = blur + _sampling_error(mass + blur, P.shape[0] * probes) + DENSITY_ROUNDING
     return Density(centre + half * edges, mass, error)
 
 

@@ -26,8 +26,9 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
+from adaptkry.common.choices import Direction
 from adaptkry.common.lookup import pick
-from adaptkry.graphs.graph import Direction, Graph
+from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.operators import ALL_COLUMNS, Operator
 

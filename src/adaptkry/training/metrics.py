@@ -36,12 +36,12 @@ def roc_auc(logits: Tensor, classes: Tensor, row_mask: Tensor) -> Tensor:
     return ((rank * positive).sum(1) - ones * (ones + 1) / 2) / (ones * zeros)
 
 
-METRICS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"accuracy": accuracy, "roc_auc": roc_auc}
+METRIC_FUNCTIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"accuracy": accuracy, "roc_auc": roc_auc}
 
 
 def pick_metric(name: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Return the metric of that name."""
-    return pick(METRICS, name, "metric")
+    return pick(METRIC_FUNCTIONS, name, "metric")
 
 
 class RunningScore:

@@ -19,7 +19,16 @@ from importlib.resources import files
 from typing import Any
 
 Settings = dict[str, Any]
-PARTS = {"title", "description", "source", "settings", "published", "published_like", "fallback_grid", "search_space"}
+METHOD_FIELDS = {
+    "title",
+    "description",
+    "source",
+    "settings",
+    "published",
+    "published_like",
+    "fallback_grid",
+    "search_space",
+}
 
 
 @dataclass(frozen=True)
@@ -43,11 +52,11 @@ def read_method(name: str, text: str, others: Mapping[str, Method] | None = None
     {'degree': 3}
     """
     page = tomllib.loads(text)
-    unknown = sorted(page.keys() - PARTS)
+    unknown = sorted(page.keys() - METHOD_FIELDS)
     missing = sorted({"title", "description", "source", "settings"} - page.keys())
     if unknown or missing:
         wrong = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
-        raise ValueError(f"{name}.toml must have the parts {', '.join(sorted(PARTS))} and no others; {wrong}.")
+        raise ValueError(f"{name}.toml must have the parts {', '.join(sorted(METHOD_FIELDS))} and no others; {wrong}.")
     published = {graph: _settings(values) for graph, values in page.get("published", {}).items()}
     like = page.get("published_like")
     if like:

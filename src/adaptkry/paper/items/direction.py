@@ -5,13 +5,15 @@ from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Measurement, RunOptions, training
 from adaptkry.paper.tables import result_table
 
-FIXED = {"degree": 4, "taus": (1.0,), "hop_norm": True}
+DIRECTION_SETTINGS = {"degree": 4, "taus": (1.0,), "hop_norm": True}
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
     """Every direction on every directed graph."""
     return [
-        training(options, row, graph, graph, [recipe("adaptkry", graph, directions=tuple(directions), **FIXED)])
+        training(
+            options, row, graph, graph, [recipe("adaptkry", graph, directions=tuple(directions), **DIRECTION_SETTINGS)]
+        )
         for graph in item["graphs"]
         for row, directions in item["ours"]["directions"].items()
     ]

@@ -115,7 +115,7 @@ class DropoutRates:
         self.scales = (1 / (1 - p)).float().to(device)
 
 
-class DroppedSum(torch.autograd.Function):
+class TritonDroppedSum(torch.autograd.Function):
     """sum_k w[b, k] dropout(F_k) at each member's rows: [b, m, d]; in plain torch: `models/weighted_sum.py`."""
 
     @staticmethod
@@ -146,7 +146,7 @@ class DroppedSum(torch.autograd.Function):
         return partial.sum(1)[:, :T] * ctx.rates.scales[:, None], None, None, None, None, None
 
 
-class Dropout(torch.autograd.Function):
+class TritonDropout(torch.autograd.Function):
     """Dropout of x [b, m, h] with a rate and a seed per member."""
 
     @staticmethod

@@ -15,7 +15,7 @@ from torch import Tensor
 BLOCKS = 128  # of rows at most; the last block to finish adds as many partial sums
 ROWS, COLUMNS, WARPS = 16, 64, 4  # the size of a tile, and warps per program
 TILES = 4  # per block at least
-PARTS = 16  # partial sums that are loaded at the same time
+PARTIAL_SUMS = 16  # partial sums that are loaded at the same time
 
 
 @triton.jit
@@ -140,7 +140,14 @@ def orthonormal(P, x: Tensor, out: Tensor, keep_norm: bool, tiny: float) -> None
     blocks, strips = triton.cdiv(n, height), triton.cdiv(d, COLUMNS)
     unit = 4 if d % 4 == 0 else 1  # whether four columns can be loaded at once
     sizes = (n, d // unit, height, blocks)
-    tile = {"KEEP": keep_norm, "UNIT": unit, "PARTS": PARTS, "ROWS": ROWS, "COLUMNS": COLUMNS, "num_warps": WARPS}
+    tile = {
+        "KEEP": keep_norm,
+        "UNIT": unit,
+        "PARTS": PARTIAL_SUMS,
+        "ROWS": ROWS,
+        "COLUMNS": COLUMNS,
+        "num_warps": WARPS,
+    }
     common = (
         out, x.new_empty(2, blocks, d), torch.zeros(strips, dtype=torch.int32, device=x.device),
         x.new_empty(degree + 2, 4, d),

@@ -14,7 +14,7 @@ from torch import Tensor
 # squirrel. Two warps per task are 1.7x slower: a row of 128 columns is too little work to divide.
 NEIGHBOURS = 128  # per task at most
 AT_ONCE = 8  # neighbours whose rows are loaded at the same time
-WARPS = 1
+PRODUCT_WARPS = 1
 
 
 @triton.jit
@@ -105,7 +105,7 @@ class Tasks:
         weights = x if self.weights is None else self.weights  # an unused pointer must still be a pointer
         _gather[(self.count, strips, r)](
             x, out, partial, self.indices, weights, *scalings, self.row, self.begin, self.end, self.slot,
-            n, d, max(self.slots, 1), self.weights is not None, AT_ONCE, block, wide, num_warps=WARPS,
+            n, d, max(self.slots, 1), self.weights is not None, AT_ONCE, block, wide, num_warps=PRODUCT_WARPS,
         )  # fmt: skip
         if self.hubs:
             _finish[(self.hubs, strips, r)](
@@ -121,6 +121,6 @@ class Tasks:
                 self.slots,
                 block,
                 wide,
-                num_warps=WARPS,
+                num_warps=PRODUCT_WARPS,
             )
         return out
