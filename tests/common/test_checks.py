@@ -1,4 +1,4 @@
-"""Every kind of bad input, and its error: what was expected, what was given, what to do."""
+"""Every kind of invalid input, and its error: what was expected, what was given, what to do."""
 
 import networkx as nx
 import numpy as np
@@ -15,7 +15,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def with_one(value) -> np.ndarray:
-    """Features of three nodes, good but for one value at node 1."""
+    """Features of three nodes with this value at node 1."""
     return np.array([[1.0, 2.0], [value, 4.0], [5.0, 6.0]])
 
 
@@ -266,7 +266,7 @@ def test_any_integer_is_a_degree(degree):
 
 
 @pytest.mark.parametrize(
-    ("x", "copies", "error", "message"),
+    ("x", "matrices", "error", "message"),
     [
         (np.ones(3), None, TypeError, r"acts on a torch tensor; got ndarray.*torch.as_tensor"),
         (torch.ones(3, dtype=torch.complex64), None, TypeError, "signal must be real; got torch.complex64"),
@@ -279,12 +279,12 @@ def test_any_integer_is_a_degree(degree):
         (torch.ones(3), 2, ValueError, r"\[3, d\] or \[2, 3, d\].*got \[3\]"),
     ],
 )
-def test_a_bad_signal_is_refused(x, copies, error, message):
+def test_a_bad_signal_is_refused(x, matrices, error, message):
     with pytest.raises(error, match=message):
-        checks.signal(x, 3, copies)
+        checks.signal(x, 3, matrices)
 
 
-@pytest.mark.parametrize(("shape", "copies"), [((3,), None), ((3, 2), None), ((3, 2), 4), ((4, 3, 2), 4)])
-def test_a_good_signal_passes_as_it_is(shape, copies):
+@pytest.mark.parametrize(("shape", "matrices"), [((3,), None), ((3, 2), None), ((3, 2), 4), ((4, 3, 2), 4)])
+def test_a_good_signal_passes_as_it_is(shape, matrices):
     x = torch.ones(shape)
-    assert checks.signal(x, 3, copies) is x
+    assert checks.signal(x, 3, matrices) is x

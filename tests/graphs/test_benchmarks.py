@@ -26,8 +26,7 @@ from adaptkry.spectral.propagation import Propagation
 from benchmark_graphs import benchmark_graph, graph_parameters
 
 MEASURED = graph_parameters(name for name, card in CARDS.items() if card.measured)
-# baselines.md 0.3: undirected edges without loops, loops as the loader leaves them, isolated nodes
-STRUCTURE = {
+STRUCTURE = {  # number of undirected edges without self-loops, of self-loops as loaded, and of isolated nodes
     "cora": (5278, 0, 0),
     "citeseer": (4552, 0, 48),
     "pubmed": (44324, 0, 0),
@@ -73,7 +72,7 @@ SMALL_FILE = "minesweeper/raw/minesweeper.npz"
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", MEASURED)
-def test_graph_is_what_its_card_says(name):
+def test_graph_agrees_with_its_card(name):
     graph, card = benchmark_graph(name), CARDS[name]
     assert (graph.nodes, graph.entries, graph.x.shape[1]) == (card.nodes, card.entries, card.features)
     assert graph.y[graph.y >= 0].bincount().tolist() == list(card.class_sizes or ())
@@ -92,7 +91,7 @@ def test_edges_self_loops_and_isolated_nodes_are_as_specified(name):
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", MEASURED)
-def test_graph_has_fixed_splits_where_its_card_says_so(name):
+def test_graph_has_fixed_splits_if_its_card_lists_them(name):
     graph = benchmark_graph(name)
     if "fixed" not in CARDS[name].splits:
         assert graph.info.masks is None
@@ -104,7 +103,7 @@ def test_graph_has_fixed_splits_where_its_card_says_so(name):
 
 
 def mirrored(name: str, folder: Path) -> Path:
-    """A copy of a graph's raw files that may be damaged."""
+    """A copy of a graph's raw files, which a test may change."""
     card = CARDS[name]
     source = raw_files.find(card) or pytest.skip(f"{name}: no raw files here")
     for path in card.files:
@@ -114,16 +113,16 @@ def mirrored(name: str, folder: Path) -> Path:
 
 
 def read_by_pyg(name: str, folder: Path) -> Data:
-    """A graph as PyG's loader gives it, without ours."""
-    kind, called = {"cora": (Planetoid, "Cora"), "chameleon": (WikipediaNetwork, "chameleon")}[name]
+    """A graph as PyG's loader returns it, without ours."""
+    dataset, pyg_name = {"cora": (Planetoid, "Cora"), "chameleon": (WikipediaNetwork, "chameleon")}[name]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyG uses what torch deprecates
-        return kind(str(mirrored(name, folder)), called)[0]
+        warnings.simplefilter("ignore")  # PyG calls functions that torch has deprecated
+        return dataset(str(mirrored(name, folder)), pyg_name)[0]
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["cora", "chameleon"])
-def test_graph_equals_what_pyg_gives(name, tmp_path):
+def test_graph_equals_the_one_that_pyg_loads(name, tmp_path):
     ours, theirs = benchmark_graph(name), Graph.from_pyg(read_by_pyg(name, tmp_path))
     for part in ("indptr", "indices", "x", "y"):
         assert getattr(ours, part).equal(getattr(theirs, part))
@@ -138,14 +137,14 @@ def test_unlabelled_nodes_have_label_minus_one():
 
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "file"), [("cora", 6), ("chameleon", 0)])
-def test_file_with_a_wrong_checksum_is_refused_unread(name, file, tmp_path, monkeypatch):
+def test_file_with_a_wrong_checksum_is_refused_before_it_is_parsed(name, file, tmp_path, monkeypatch):
     folder, path = mirrored(name, tmp_path), CARDS[name].files[file]
     with (folder / path).open("r+b") as damaged:
         damaged.seek(100)
         damaged.write(b"!")
     monkeypatch.setattr(loaders, "parse", lambda *_: pytest.fail("it was parsed"))
     monkeypatch.setenv("ADAPTKRY_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ValueError, match=r"is not the file .* was not opened") as caught:
+    with pytest.raises(ValueError, match=r"SHA-256 of .* must be .* The file was not opened") as caught:
         load(name, root=folder)
     for part in (str(folder / path), DIGESTS[path], raw_files.digest(folder / path), CARDS[name].source):
         assert part in str(caught.value)
@@ -158,19 +157,19 @@ def cora_copy(tmp_path) -> Path:
 
 @pytest.mark.data
 @pytest.mark.usefixtures("cora_copy", "offline")  # in this order: offline there is nothing left to copy
-def test_downloaded_pickle_with_a_wrong_checksum_is_refused_unread_and_not_kept(cora_copy, monkeypatch):
+def test_downloaded_pickle_with_a_wrong_checksum_is_refused_and_deleted(cora_copy, monkeypatch):
     def download(self):
         for path in CARDS["cora"].files:
             shutil.copyfile(cora_copy / path, Path(self.raw_dir) / Path(path).name)
         (Path(self.raw_dir) / "ind.cora.graph").write_bytes(b"cos\nsystem\n(S'echo hacked'\ntR.")
 
     monkeypatch.setattr(Planetoid, "download", download)
-    with pytest.raises(ValueError, match=r"ind\.cora\.graph is not the file that cora needs"):
+    with pytest.raises(ValueError, match=r"SHA-256 of .*ind\.cora\.graph must be \w+ for cora; got"):
         load("cora")
     assert not list(raw_files.download_folder().rglob("ind.*"))
 
 
-def test_download_is_checked_kept_and_not_repeated(offline, monkeypatch):
+def test_download_is_verified_saved_and_not_repeated(offline, monkeypatch):
     calls = []
 
     def download(self):
@@ -205,7 +204,7 @@ def test_incomplete_mirror_names_only_the_missing_files(offline):
         load("cora", download=False)
 
 
-def test_mirror_gives_the_graph_and_pyg_reads_it_once(offline, monkeypatch, capfd):
+def test_graph_in_a_mirror_is_parsed_once(offline, monkeypatch, capfd):
     arrays = small_npz(offline / "data" / SMALL_FILE)
     graph = load_benchmark(SMALL)
     expected = Graph(arrays["edges"].T, arrays["node_features"], arrays["node_labels"])
@@ -223,18 +222,18 @@ def test_mirror_gives_the_graph_and_pyg_reads_it_once(offline, monkeypatch, capf
     assert [path.name for path in (offline / "data" / "minesweeper").iterdir()] == ["raw"]  # nothing written beside it
 
 
-def test_other_files_are_another_graph_and_a_damaged_cache_is_made_again(offline):
+def test_changed_files_and_a_damaged_cache_are_parsed_again(offline):
     small_npz(offline / "data" / SMALL_FILE)
     first = load_benchmark(SMALL)
     small_npz(offline / "data" / SMALL_FILE, seed=1)
     second = load_benchmark(SMALL)
     assert not first.x.equal(second.x)
-    for kept in (offline / "cache" / "graphs").iterdir():
-        kept.write_bytes(b"PK damaged")
+    for cached in (offline / "cache" / "graphs").iterdir():
+        cached.write_bytes(b"PK damaged")
     assert load_benchmark(SMALL).x.equal(second.x)
 
 
-def test_root_comes_before_the_environment(offline):
+def test_root_has_priority_over_the_environment_variable(offline):
     small_npz(offline / "data" / SMALL_FILE)
     arrays = small_npz(offline / "mine" / SMALL_FILE, seed=1)
     assert np.array_equal(load_benchmark(SMALL, offline / "mine").x.numpy(), arrays["node_features"])
@@ -244,11 +243,11 @@ def test_root_comes_before_the_environment(offline):
 
 def test_file_with_other_counts_than_its_card_is_refused(offline):
     small_npz(offline / "data" / SMALL_FILE, nodes=13)
-    with pytest.raises(ValueError, match="minesweeper must have nodes 12; its files gave 13"):
+    with pytest.raises(ValueError, match="minesweeper must have nodes 12; got 13 from its files"):
         load_benchmark(SMALL)
 
 
-def test_cache_that_cannot_be_written_is_one_clear_error(offline, monkeypatch):
+def test_cache_folder_that_cannot_be_written_is_refused(offline, monkeypatch):
     small_npz(offline / "data" / SMALL_FILE)
     (offline / "file").write_text("")
     monkeypatch.setenv("ADAPTKRY_CACHE", str(offline / "file"))
@@ -256,21 +255,21 @@ def test_cache_that_cannot_be_written_is_one_clear_error(offline, monkeypatch):
         load_benchmark(SMALL)
 
 
-def test_filtered_versions_go_through_the_same_loader(offline):
+def test_filtered_versions_use_the_same_loader(offline):
     arrays = small_npz(offline / "data" / "chameleon_filtered" / "raw" / "chameleon_filtered.npz")
     graph = load_benchmark(replace(CARDS["chameleon-filtered"], nodes=12, features=7, classes=2))
     assert np.array_equal(graph.x.numpy(), arrays["node_features"])
     assert not graph.is_directed
 
 
-def test_published_file_is_taken_where_only_our_copys_digest_is_known(offline):
+def test_published_file_is_accepted_if_only_the_digest_of_a_rewritten_copy_is_known(offline):
     path = SMALL.files[0]
     card = replace(SMALL, rewritten=(path,), name="small")
-    card.__dict__["sha256"] = {path: "0" * 64}  # what the cached property would hold
+    card.__dict__["sha256"] = {path: "0" * 64}  # replaces the cached property
     small_npz(raw_files.download_folder() / path)
     assert load_benchmark(card).nodes == 12
     small_npz(offline / "data" / path)
-    with pytest.raises(ValueError, match=r"If it is the published file, put it under .*downloads instead"):
+    with pytest.raises(ValueError, match=r"If it is the published file, move it to .*downloads; otherwise"):
         load_benchmark(card)
 
 
@@ -283,7 +282,7 @@ def test_pickled_splits_of_unknown_digest_may_hold_arrays_only(tmp_path, capsys)
     split = {"train": np.arange(5), "valid": np.arange(5, 7), "test": np.arange(7, 9)}
     for name, content in (("good", split), ("evil", {"train": Evil()})):
         np.save(tmp_path / f"{name}.npy", np.array([content, content], dtype=object), allow_pickle=True)
-    with (tmp_path / "old.npy").open("wb") as file:  # as NumPy 1 on Python 2 would have written it
+    with (tmp_path / "old.npy").open("wb") as file:  # as written by NumPy 1 on Python 2
         header = {"descr": "|O", "fortran_order": False, "shape": (2,)}
         np.lib.format.write_array_header_1_0(file, header)
         pickled = pickle.dumps(np.array([split, split], dtype=object), protocol=2)
@@ -291,7 +290,7 @@ def test_pickled_splits_of_unknown_digest_may_hold_arrays_only(tmp_path, capsys)
     for name in ("good.npy", "old.npy"):
         raw_files.check_only_arrays(tmp_path / name)
     for name, text in (
-        ("evil.npy", r"NumPy arrays only; it names builtins\.print"),
+        ("evil.npy", r"NumPy arrays only; it refers to builtins\.print"),
         ("junk.npy", "NumPy arrays only"),
     ):
         (tmp_path / "junk.npy").write_bytes(pickle.dumps(Evil()))
@@ -312,9 +311,9 @@ def test_ogb_is_imported_only_when_it_is_needed(offline, monkeypatch):
     graph = {"node_feat": np.ones((4, 2), np.float32), "edge_index": np.array([[0, 1, 2], [1, 2, 3]])}
     parts = {"train": np.array([0]), "valid": np.array([1, 2]), "test": np.array([3])}
     graphs = {0: (graph, np.array([[0], [1], [2], [0]]))}
-    kind = type("Fake", (), {"__getitem__": lambda _, i: graphs[i], "get_idx_split": lambda _: parts})
+    dataset = type("Fake", (), {"__getitem__": lambda _, i: graphs[i], "get_idx_split": lambda _: parts})
     module = ModuleType("ogb.nodeproppred")
-    module.NodePropPredDataset = lambda name, root: kind()  # type: ignore[attr-defined]  # noqa: ARG005
+    module.NodePropPredDataset = lambda name, root: dataset()  # type: ignore[attr-defined]  # noqa: ARG005
     monkeypatch.setitem(sys.modules, "ogb", ModuleType("ogb"))
     monkeypatch.setitem(sys.modules, "ogb.nodeproppred", module)
     found = load_benchmark(card)
@@ -345,12 +344,12 @@ def test_packaged_digests_are_those_of_the_mirror():
     assert {path.removeprefix("./"): digest for digest, path in map(str.split, lines)} == DIGESTS
 
 
-def test_load_knows_built_in_graphs_and_the_nearest_name():
+def test_load_knows_built_in_graphs_and_suggests_similar_names():
     assert load("csbm", nodes=50, seed=3).x.equal(csbm(nodes=50, seed=3).x)
     assert load("csbm-directed", nodes=50).is_directed
     with pytest.raises(ValueError, match=r"unknown graph 'chamelon'. Did you mean 'chameleon'"):
         load("chamelon")
-    with pytest.raises(ValueError, match="root is only for benchmarks; got data for csbm"):
+    with pytest.raises(ValueError, match="root is only for benchmark graphs; got data for csbm"):
         load("csbm", root="data")
     with pytest.raises(FileNotFoundError, match=r"there is no file mine.csv"):
         load("mine.csv")
@@ -379,7 +378,7 @@ def test_describe_has_a_row_for_every_name(offline):
 
 
 def accuracy(graph: Graph, direction) -> float:
-    """Accuracy of least squares on own and neighbours' features: half of the nodes train, half are scored."""
+    """Test accuracy of least squares on the features of nodes and neighbours, trained on half of the nodes."""
     x = torch.cat([graph.x, Propagation(graph, 1.0, direction=direction) @ graph.x, torch.ones(graph.nodes, 1)], 1)
     target, train = torch.nn.functional.one_hot(graph.y).float(), torch.arange(graph.nodes) % 2 == 0
     weights = torch.linalg.lstsq(x[train], target[train]).solution

@@ -15,7 +15,7 @@ WEIGHTS = [1.0, 5.0, 2.0, 3.0, 4.0]
 
 
 def dense(graph: Graph) -> np.ndarray:
-    """A read off the stored CSR entry by entry, with neither SciPy nor torch.sparse."""
+    """A from the stored CSR, entry by entry, without SciPy and torch.sparse."""
     A = np.zeros((graph.nodes, graph.nodes))
     for i in range(graph.nodes):
         for k in range(int(graph.indptr[i]), int(graph.indptr[i + 1])):
@@ -50,13 +50,13 @@ def test_csr_is_int32_and_its_rows_are_sorted_without_repeats(graph):
         assert (np.diff(row) > 0).all()
 
 
-def test_indices_stay_int32_up_to_the_last_int32():
+def test_indices_are_int32_up_to_the_largest_int32():
     assert compact([2**31 - 1]).dtype == torch.int32
     assert compact([2**31]).dtype == torch.int64
     assert compact([2**31]).tolist() == [2**31]
 
 
-def test_repeated_weights_add_and_the_larger_direction_wins():
+def test_weights_of_repeated_edges_are_added_and_the_larger_direction_is_used():
     graph = Graph([[0, 0, 1], [1, 1, 0]], weights=[1.0, 1.5, 2.0])
     np.testing.assert_array_equal(dense(graph), [[0, 2.5], [2.5, 0]])
 
@@ -84,7 +84,7 @@ def test_lists_arrays_and_tensors_give_the_same_graph(kind):
 
 def test_reversed_and_read_only_arrays_are_accepted():
     pairs, features = np.array(PAIRS), np.eye(4)
-    features.flags.writeable = False  # as pandas hands them out; torch would warn
+    features.flags.writeable = False  # as arrays from pandas are; torch would warn
     graph = Graph(pairs[::-1], features, directed=True)
     np.testing.assert_array_equal(dense(graph), brute(PAIRS, None, 4, directed=True).T)
     assert graph.x.equal(torch.eye(4).double())
@@ -161,7 +161,7 @@ def test_from_pyg_keeps_the_direction_of_edges(weights):
     assert graph.y.equal(data["y"])
 
 
-def test_from_pyg_sees_that_edges_go_both_ways():
+def test_from_pyg_detects_undirected_edges():
     pairs, weights = [[0, 1, 1, 2, 2], [1, 0, 2, 1, 2]], [0.5, 0.5, 2.0, 2.0, 1.0]
     data = Data(edge_index=torch.tensor(pairs), edge_weight=torch.tensor(weights), num_nodes=4)
     graph = Graph.from_pyg(data)
@@ -172,7 +172,7 @@ def test_from_pyg_sees_that_edges_go_both_ways():
 
 @pytest.mark.parametrize("weight", [None, "strength"])
 @pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph])
-def test_from_networkx_equals_its_own_matrix(kind, weight):
+def test_from_networkx_equals_the_matrix_of_networkx(kind, weight):
     theirs = kind()
     theirs.add_nodes_from("dcbae")  # not in alphabetical order, and e is isolated
     for source, target, strength in zip(*PAIRS, WEIGHTS, strict=True):
@@ -183,7 +183,7 @@ def test_from_networkx_equals_its_own_matrix(kind, weight):
     np.testing.assert_array_equal(dense(graph), expected if weight else expected > 0)
 
 
-# --- questions -------------------------------------------------------------------------------------------------------
+# --- properties and derived graphs -----------------------------------------------------------------------------------
 
 
 @given(graphs())
@@ -211,15 +211,15 @@ def test_derived_graphs_equal_their_dense_counterparts(graph):
     np.testing.assert_array_equal(dense(graph.undirected()), np.maximum(A, A.T))
     np.testing.assert_array_equal(dense(graph.transposed()), A.T)
     np.testing.assert_array_equal(dense(graph.without_self_loops()), A - np.diag(np.diag(A)))
-    for relative in (graph.undirected(), graph.transposed(), graph.without_self_loops()):
-        assert relative.x.equal(graph.x)
-        assert relative.y.equal(graph.y)
-        assert (relative.weights is None) == (graph.weights is None)
+    for derived in (graph.undirected(), graph.transposed(), graph.without_self_loops()):
+        assert derived.x.equal(graph.x)
+        assert derived.y.equal(graph.y)
+        assert (derived.weights is None) == (graph.weights is None)
     assert not graph.undirected().is_directed
     assert graph.transposed().is_directed == graph.without_self_loops().is_directed == graph.is_directed
 
 
-def test_an_undirected_graph_is_its_own_undirected_view_and_transpose():
+def test_undirected_and_transposed_return_an_undirected_graph_itself():
     graph = random_graph(seed=3)
     assert graph.undirected() is graph
     assert graph.transposed() is graph

@@ -39,7 +39,7 @@ READ = Graph(
 
 
 def same(one: Graph, other: Graph) -> None:
-    """Everything but the names is equal."""
+    """Assert that two graphs are equal except for names."""
     assert one.is_directed == other.is_directed
     for part in ("indptr", "indices", "y"):
         assert getattr(one, part).equal(getattr(other, part))
@@ -93,7 +93,7 @@ def test_tables_give_ids_classes_features_and_weights(tmp_path, ending):
         assert graph.info == Info(tmp_path.name, "accuracy", None, *names)
 
 
-def test_another_separator_is_named(tmp_path):
+def test_another_separator_is_refused(tmp_path):
     (tmp_path / "e.csv").write_text("source;target\na;b\n")
     with pytest.raises(ValueError, match="looks separated by ';'"):
         read(tmp_path / "e.csv")
@@ -144,7 +144,7 @@ def test_npz_keeps_names_and_masks(tmp_path):
 
 @pytest.mark.parametrize("names", [("edges", "features", "labels"), ("edge_index", "x", "y")])
 @pytest.mark.parametrize("shape", [(4,), (2, 4), (4, 2)])
-def test_npz_of_your_own_may_use_either_name_and_any_layout_of_masks(tmp_path, names, shape):
+def test_npz_may_use_either_name_and_any_layout_of_masks(tmp_path, names, shape):
     rows = {part: np.eye(4, dtype=bool)[i] for i, part in enumerate(("train", "val", "test"))}
     layout = {1: lambda m: m, 2: lambda m: np.stack([m, m], axis=shape.index(2))}[len(shape)]
     arrays = dict(zip(names, ([[0, 1], [1, 2]], np.ones((4, 2)), ["b", "a", "", "b"]), strict=True))
@@ -192,9 +192,10 @@ def test_masks_of_pyg_data_become_fixed_splits():
     assert len(splits.fixed(read(data))) == 5
 
 
-def bad(change: str, **columns_) -> tuple[dict, dict]:
+def changed(which: str, **columns) -> tuple[dict, dict]:
+    """The tables EDGES and NODES with some columns of one of them replaced."""
     edges, nodes = ({name: list(values) for name, values in content.items()} for content in (EDGES, NODES))
-    (edges if change == "edges" else nodes).update(columns_)
+    (edges if which == "edges" else nodes).update(columns)
     return edges, nodes
 
 
@@ -202,57 +203,61 @@ def bad(change: str, **columns_) -> tuple[dict, dict]:
 @pytest.mark.parametrize(
     ("tables", "options", "message"),
     [
-        (bad("nodes", age=["1", "", "3", "4"]), {}, "column 'age' must hold finite numbers; node 'bob' has nan"),
-        (bad("nodes", age=["1", "2", "nan", "4"]), {}, "column 'age' .* node 'cy' has nan"),
-        (bad("nodes", age=["1", "2", "3", "1e99"]), {}, "column 'age' .* node 'dee' has inf"),
+        (changed("nodes", age=["1", "", "3", "4"]), {}, "column 'age' must hold finite numbers; node 'bob' has nan"),
+        (changed("nodes", age=["1", "2", "nan", "4"]), {}, "column 'age' .* node 'cy' has nan"),
+        (changed("nodes", age=["1", "2", "3", "1e99"]), {}, "column 'age' .* node 'dee' has inf"),
         (
-            bad("nodes", age=["1", "old", "3", "4"]),
+            changed("nodes", age=["1", "old", "3", "4"]),
             {},
             "column 'age' must hold numbers; node 'bob' has 'old'. .*delete the column; labels go in .* label",
         ),
-        (bad("nodes", id=["ann", "bob", "ann", "dee"]), {}, "node ids must differ; 'ann' occurs 2 times"),
+        (changed("nodes", id=["ann", "bob", "ann", "dee"]), {}, "node ids must differ; 'ann' occurs 2 times"),
         (
-            bad("nodes", id=["ann", "", "cy", "dee"]),
+            changed("nodes", id=["ann", "", "cy", "dee"]),
             {},
-            "column 'id' must name a node in every row; row 2 is blank",
+            "column 'id' must have a node id in every row; row 2 is blank",
         ),
         (
-            bad("nodes", id=["ann", "bob", "cy", "eve"]),
+            changed("nodes", id=["ann", "bob", "cy", "eve"]),
             {},
-            "'source' names nodes that the nodes file does not have: 'dee'",
+            "column 'source' must hold ids of the nodes file .*; got 'dee'",
         ),
         (
-            bad("edges", target=["a", "b", "c"]),
+            changed("edges", target=["a", "b", "c"]),
             {},
-            "'target' names nodes .*: 'a', 'b', 'c'.*look like 'ann', 'bob', 'cy' and",
+            r"column 'target' must hold ids of the nodes file \('ann', 'bob', 'cy' and 1 more\); got 'a', 'b', 'c'",
         ),
-        (bad("edges", source=["ann", "", "dee"]), {}, "column 'source' must name a node in every row; row 2"),
-        (bad("edges", weight=["1", "", "1"]), {}, "column 'weight' must hold finite numbers; the edge in row 2"),
-        (bad("edges", weight=["1", "-2", "1"]), {}, "weights must not be negative; edge 1 has -2"),
-        (bad("nodes"), {"label": "kind"}, "no column 'kind' for labels. Its columns are 'id', 'age', 'label', 'tall'"),
-        (bad("nodes"), {"key": "name"}, "no column 'name' for node ids. Its columns are 'id'"),
+        (changed("edges", source=["ann", "", "dee"]), {}, "column 'source' must have a node id in every row; row 2"),
+        (changed("edges", weight=["1", "", "1"]), {}, "column 'weight' must hold finite numbers; the edge in row 2"),
+        (changed("edges", weight=["1", "-2", "1"]), {}, "weights must not be negative; edge 1 has -2"),
         (
-            bad("nodes"),
+            changed("nodes"),
+            {"label": "kind"},
+            "no column 'kind' for labels. Its columns are 'id', 'age', 'label', 'tall'",
+        ),
+        (changed("nodes"), {"key": "name"}, "no column 'name' for node ids. Its columns are 'id'"),
+        (
+            changed("nodes"),
             {"source": "from"},
             "no column 'from' for the ends of edges .*Its columns are 'source', 'target'",
         ),
-        (bad("nodes"), {"weight": "w"}, "no column 'w' for edge weights"),
-        (bad("nodes"), {"ignore": ["w"]}, "no column 'w' for ignore"),
-        (bad("nodes", y=["1", "2", "1", "2"]), {"ignore": ["label"]}, None),
+        (changed("nodes"), {"weight": "w"}, "no column 'w' for edge weights"),
+        (changed("nodes"), {"ignore": ["w"]}, "ignore must list columns .*'tall'.*; got 'w'"),
+        (changed("nodes", y=["1", "2", "1", "2"]), {"ignore": ["label"]}, None),
     ],
 )
 def test_bad_tables_are_refused_with_file_and_place(tmp_path, ending, tables, options, message):
     paths = [table(tmp_path / f"{name}{ending}", content) for name, content in zip("en", tables, strict=True)]
-    if message is None:  # a column that looks like labels is a feature where "label" is there as well
+    if message is None:  # if there is a column "label", other columns that look like labels are features
         assert read(paths, **options).x.shape == (4, 3)
         return
     with pytest.raises(ValueError, match=message) as caught:
         read(paths, **options)
     assert str(caught.value).startswith(tuple(map(str, paths)))
-    assert str(caught.value).count(str(tmp_path)) == 1  # the file it is about, not the other one in front of it
+    assert str(caught.value).count(str(tmp_path)) == 1  # only the file with the error is named
 
 
-def test_errors_about_an_array_name_its_own_file(tmp_path):
+def test_errors_about_an_array_name_the_file_of_that_array(tmp_path):
     scipy.io.mmwrite(tmp_path / "a.mtx", sp.eye_array(3))
     np.save(tmp_path / "x.npy", np.ones((4, 2)))
     np.save(tmp_path / "y.npy", np.array([0, 1]))
@@ -270,7 +275,7 @@ def test_errors_about_an_array_name_its_own_file(tmp_path):
         ("mine/graph.csv", "mine"),
     ],
 )
-def test_a_graph_in_a_file_with_a_generic_name_is_called_after_its_folder(tmp_path, monkeypatch, path, name):
+def test_a_graph_in_a_file_with_a_generic_name_is_named_after_its_folder(tmp_path, monkeypatch, path, name):
     (tmp_path / path).parent.mkdir(parents=True)
     table(tmp_path / path, EDGES)
     assert read(tmp_path / path).info.name == name
@@ -281,7 +286,7 @@ def test_a_graph_in_a_file_with_a_generic_name_is_called_after_its_folder(tmp_pa
 def test_column_that_looks_like_labels_is_never_a_feature(tmp_path):
     nodes = {name: values for name, values in NODES.items() if name != "label"} | {"Class": ["1", "2", "1", "2"]}
     paths = [table(tmp_path / "e.csv", EDGES), table(tmp_path / "n.csv", nodes)]
-    with pytest.raises(ValueError, match=r"'Class' looks like labels.* column called label: rename it"):
+    with pytest.raises(ValueError, match=r"must be in a column called label; column 'Class' looks like labels.*Rename"):
         read(paths)
     assert read(paths, label="Class").y.tolist() == [0, 1, 0, 1]
     assert read(paths, ignore=["Class"]).classes == 0
@@ -298,7 +303,7 @@ CSV_EDGES = b"source,target\na,b\n"
         ("g.csv", b"source,target\na\n", r"every row must have 2 values \(source, target\); row 1 has 1"),
         ("g.csv", b"source,source\na,b\n", "column names must differ; got source, source"),
         ("g.csv", b"source,target\n\xff,b\n", "must be UTF-8 text"),
-        ("g.csv", b"id,label\na,b\n", r"no column 'source' .*edges file comes first.*Its columns are 'id', 'label'"),
+        ("g.csv", b"id,label\na,b\n", r"no column 'source' .*edges file first.*Its columns are 'id', 'label'"),
         ("g.parquet", b"nonsense", "must be a Parquet file; it cannot be read"),
         ("g.npz", b"nonsense", "must be an .npz of plain arrays; it cannot be read"),
         ("g.npz", b"PK\x03\x04nonsense", "must be an .npz of plain arrays; it cannot be read"),
@@ -308,14 +313,14 @@ CSV_EDGES = b"source,target\na,b\n"
             "cannot be read",
         ),
         ("g.npz", b"", "must be an .npz of plain arrays; it cannot be read"),
-        ("g.mtx", b"nonsense", "cannot be read as .mtx"),
+        ("g.mtx", b"nonsense", "must be a valid .mtx file; it cannot be read"),
         (
             "g.mtx",
             b"%%MatrixMarket matrix coordinate pattern general\n2 3 1\n1 1\n",
             r"must be square; got shape \[2, 3\]",
         ),
-        ("g.pt", b"nonsense", "is a pickle, and opening one can run any code in it"),
-        ("g.pkl", pickle.dumps(1), "is a pickle, and opening one can run any code in it"),
+        ("g.pt", b"nonsense", "is a pickle, and opening a pickle can run arbitrary code"),
+        ("g.pkl", pickle.dumps(1), "is a pickle, and opening a pickle can run arbitrary code"),
         ("g.txt", CSV_EDGES, r"unknown file type '\.txt'"),
         ("g", CSV_EDGES, "unknown file type ''"),
     ],
@@ -341,7 +346,7 @@ EDGE = {"edges": np.array([[0], [1]])}
         ({**EDGE, "y": np.array([0.0, 1.0])}, TypeError, "labels must be integers"),
         ({"edges": np.zeros((3, 2), int)}, ValueError, r"edges must have shape \[2, m\].*Transpose it"),
         ({"edges": np.array([[0], [5]]), "y": np.array([0, 1])}, ValueError, "edge ids must be 0 .. 1"),
-        ({**EDGE, "train": np.array([True, False])}, ValueError, "belong together; got only train"),
+        ({**EDGE, "train": np.array([True, False])}, ValueError, "must all be present; got only train"),
         ({**EDGE, **dict.fromkeys(splits.PARTS, np.array([0]))}, TypeError, "train mask must be bool; got int64"),
         ({**EDGE, "y": np.array(["a", None], dtype=object)}, ValueError, "plain arrays.*allow_pickle=False"),
         (
@@ -358,7 +363,7 @@ def test_bad_arrays_are_refused_by_name(tmp_path, arrays, error, message):
     assert str(tmp_path / "g.npz") in str(caught.value)
 
 
-def test_missing_files_and_strange_lists_are_refused(tmp_path):
+def test_missing_files_and_wrong_lists_of_files_are_refused(tmp_path):
     edges = table(tmp_path / "edges.csv", EDGES)
     scipy.io.mmwrite(tmp_path / "a.mtx", sp.eye_array(2))
     np.save(tmp_path / "cube.npy", np.zeros((2, 2, 2)))
@@ -374,8 +379,8 @@ def test_missing_files_and_strange_lists_are_refused(tmp_path):
             ValueError,
             r"must hold features \[n, d\] or labels \[n\]; got shape \[2, 2, 2\]",
         ),
-        ([tmp_path / "a.mtx", tmp_path / "objects.npy"], ValueError, "cannot be read as .npy"),
-        ([tmp_path / "a.mtx", edges], ValueError, "must be .npy or .mtx; got .csv"),
+        ([tmp_path / "a.mtx", tmp_path / "objects.npy"], ValueError, "must be a valid .npy file; it cannot be read"),
+        ([tmp_path / "a.mtx", edges], ValueError, "must be an .npy or .mtx file; got .csv"),
     ):
         with pytest.raises(error, match=message):
             read(what)
@@ -386,7 +391,7 @@ def test_missing_files_and_strange_lists_are_refused(tmp_path):
         read(write_npz(random_graph(0), tmp_path / "g.npz"), label="kind")
 
 
-def test_parquet_without_pyarrow_says_how_to_get_it(tmp_path, monkeypatch):
+def test_the_error_without_pyarrow_says_how_to_install_it(tmp_path, monkeypatch):
     edges = table(tmp_path / "e.parquet", EDGES)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"Parquet needs pyarrow. Install it: pip install 'adaptkry\[files\]'"):
@@ -456,7 +461,7 @@ def test_networkx_graphs_keep_direction_and_weights(kind):
         (
             friends(x=[1, None, 3]),
             ValueError,
-            r"must be on every node; node 'bob' has none of x, features\. Add",
+            r"every node must have features; node 'bob' has none of x, features\. Add",
         ),
         (friends(x=[1, [2, 3], 4]), ValueError, r"features must be vectors of one length; got shapes \[\[1\], \[2\]\]"),
         (

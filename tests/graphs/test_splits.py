@@ -9,7 +9,7 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.splits import ADAPTKRY_SEEDS, BERNNET_SEEDS, PARTS, SPLITS, Splits
 from benchmark_graphs import benchmark_graph, graph_parameters
 
-# baselines.md 0.4: sizes, sums of node ids, first five validation draws, classes that reach neither validation nor test
+# Sizes, sums of node ids, first five validation nodes, classes that are in neither validation nor test
 PUBLISHED = {
     "cora": ((1557, 542, 609), (2077178, 738557, 849543), (812, 1110, 1831, 924, 1316), {1, 6}),
     "citeseer": ((1929, 665, 733), (3293823, 1054305, 1184673), (191, 1179, 670, 929, 3316), {0}),
@@ -57,7 +57,7 @@ SCHEMES = {
 
 @pytest.mark.parametrize("draw", SCHEMES.values(), ids=SCHEMES)
 @given(y=labels)
-def test_every_labelled_node_is_in_exactly_one_part_and_no_other_node_in_any(draw, y):
+def test_every_labelled_node_is_in_exactly_one_part_and_unlabelled_nodes_in_none(draw, y):
     split, again = draw(y), draw(y)
     assert len(split) == len(split.seeds) == 3
     count = torch.stack([getattr(split, part).int() for part in PARTS]).sum(0)
@@ -67,7 +67,7 @@ def test_every_labelled_node_is_in_exactly_one_part_and_no_other_node_in_any(dra
 
 @pytest.mark.parametrize("draw", [lambda y: splits.class_balanced(y, seeds=[5]), lambda y: splits.class_permuted(y, 1)])
 @given(y=labels)
-def test_class_balanced_takes_equally_many_of_each_class_or_all_of_a_small_one(draw, y):
+def test_class_balanced_draws_equally_many_of_each_class_or_all_of_a_small_one(draw, y):
     split = draw(y)
     n, c = int((y >= 0).sum()), int(y.max()) + 1
     for label in range(c):
@@ -77,7 +77,7 @@ def test_class_balanced_takes_equally_many_of_each_class_or_all_of_a_small_one(d
 
 
 @given(y=labels, fractions=st.sampled_from([(0.6, 0.2, 0.2), (0.1, 0.1, 0.8), (0.3, 0.3, 0.3), (0.98, 0.01, 0.01)]))
-def test_stratified_gives_every_class_its_share_and_a_place_in_every_part(y, fractions):
+def test_stratified_splits_every_class_by_the_fractions_without_empty_parts(y, fractions):
     split = splits.stratified(y, 2, fractions)
     for label in y[y >= 0].unique().tolist():
         sizes = [int(getattr(split, part)[1, y == label].sum()) for part in PARTS]
@@ -99,7 +99,7 @@ def test_uniform_ignores_classes_and_keeps_the_fractions():
     assert float(rare.mean()) == pytest.approx(50, abs=5)
 
 
-def test_split_seed_plus_i_is_split_i():
+def test_split_i_is_drawn_with_seed_plus_i():
     y = torch.arange(60) % 3
     for draw in (splits.stratified, splits.uniform, splits.class_permuted):
         assert torch.equal(draw(y, 5, seed=10).train[4], draw(y, 1, seed=14).train[0])
@@ -134,7 +134,7 @@ def test_fixed_splits_are_those_of_the_graph_and_warn_by_class_name():
         "test lacks class spam in every split.",
     )
     assert splits.make(graph_with_masks(), "fixed", 1).warnings[0] == "train lacks class spam in every split."
-    with pytest.raises(ValueError, match=r"toy has no fixed splits. Draw some instead: class_balanced"):
+    with pytest.raises(ValueError, match=r"toy has no fixed splits. Use another scheme: class_balanced"):
         splits.fixed(Graph([[0], [1]], labels=[0, 1], info=Info("toy")))
 
 
@@ -154,7 +154,7 @@ def test_make_accepts_every_scheme_by_name(scheme):
     assert len(splits.make(graph, scheme)) == (4 if scheme == "fixed" else 10)
 
 
-def test_unknown_scheme_gets_the_nearest_name():
+def test_error_for_an_unknown_scheme_suggests_a_similar_name():
     with pytest.raises(ValueError, match=r"unknown split scheme 'stratfied'. Did you mean 'stratified'"):
         splits.make(graph_with_masks(), "stratfied", 1)
 
@@ -168,7 +168,7 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
         (lambda: Splits(A, B & False, C), ValueError, "needs validation nodes; split 0 of 1 .* has none"),
         (lambda: Splits(A & False, B, C), ValueError, "needs train nodes"),
         (lambda: Splits(A, B, C & False), ValueError, "needs test nodes"),
-        (lambda: Splits(A, A | B, C), ValueError, "node 0 is in train and validation of split=0"),
+        (lambda: Splits(A, A | B, C), ValueError, "node 0 is in train and validation of split 0"),
         (lambda: Splits(A, B, A | C), ValueError, "node 0 is in train and test"),
         (lambda: Splits(A, B, B | C), ValueError, "node 1 is in validation and test"),
         (
@@ -179,7 +179,7 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
         (lambda: Splits(A[0], B, C), ValueError, r"train mask must have shape \[s, n\]; got \[4\]"),
         (lambda: Splits(A[:0], B[:0], C[:0]), ValueError, r"train mask must have shape \[s, n\]; got \[0, 4\]"),
         (lambda: Splits(A.int(), B, C), TypeError, "train mask must be a bool tensor; got torch.int32"),
-        (lambda: splits.from_masks([0, 1], [2], [3]), TypeError, "A list of node ids is not a mask"),
+        (lambda: splits.from_masks([0, 1], [2], [3]), TypeError, "Convert node ids to a mask first"),
         (
             lambda: splits.from_masks(A, B, C, y=[0, 1, -1, 1]),
             ValueError,
@@ -198,7 +198,7 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
         (
             lambda: splits.uniform([0, 1] * 9, 2, (0.6, 0.6, 0.2)),
             ValueError,
-            "add up to at most 1 .*got .0.6, 0.6, 0.2",
+            "add up to at most 1; got .0.6, 0.6, 0.2",
         ),
         (lambda: splits.uniform([0, 1] * 9, 2, (0.6, 0.0, 0.2)), ValueError, "three positive numbers"),
         (lambda: splits.uniform([0, 1] * 9, count=2.5), TypeError, r"splits must be an integer; got 2.5\.( |$)"),  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ def test_the_same_seed_gives_the_same_graph_and_another_seed_another():
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
 @pytest.mark.parametrize(("phi", "expected"), [(1.0, lambda _: 1), (-1.0, lambda _: 0), (0.0, lambda c: 1 / c)])
-def test_phi_goes_from_no_agreement_through_chance_to_full_agreement(phi, expected, classes):
+def test_homophily_is_none_random_or_full_by_phi(phi, expected, classes):
     found = edge(csbm(nodes=2000, phi=phi, classes=classes))
     assert found == pytest.approx(expected(classes), abs=0.02 if phi == 0 else 0)
 
@@ -24,7 +24,7 @@ def test_homophily_grows_with_phi():
     assert found == sorted(found)
 
 
-def test_features_tell_the_classes_apart_only_where_the_edges_do_not():
+def test_features_separate_the_classes_only_if_the_edges_do_not():
     def gap(phi: float) -> float:
         graph = csbm(nodes=2000, phi=phi, information=2.0)
         return float((graph.x[graph.y == 0].mean(0) - graph.x[graph.y == 1].mean(0)).norm())
@@ -35,7 +35,7 @@ def test_features_tell_the_classes_apart_only_where_the_edges_do_not():
 
 
 @pytest.mark.parametrize("degree", [2.0, 10.0, 30.0])
-def test_the_average_degree_is_roughly_met(degree):
+def test_the_average_degree_is_about_as_requested(degree):
     graph = csbm(nodes=2000, phi=0.5, degree=degree)
     assert float(graph.degree().mean()) == pytest.approx(degree, rel=0.05)
 

@@ -1,1 +1,1 @@
-"""Graphs: the data structure, splits, benchmarks and readers for files."""
+"""Graphs: the data structure, splits, benchmark graphs, synthetic graphs and readers for files."""

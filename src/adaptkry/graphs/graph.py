@@ -1,7 +1,7 @@
-"""A graph: edges, features and labels, checked when it is built and not changed afterwards.
+"""A graph: edges, features and labels, validated in the constructor and not changed afterwards.
 
-`Graph` keeps its adjacency matrix `A` as compact CSR: row i lists the nodes that i points to.
-An unweighted graph stores no values at all; every entry is 1.
+`Graph` stores its adjacency matrix `A` as CSR: row i lists the nodes that i points to. An unweighted graph stores no
+values: every entry is 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from adaptkry.common.choices import Direction
 
 @dataclass(frozen=True)
 class Info:
-    """What is known about a graph beyond its numbers."""
+    """Name, metric, fixed splits and the names of classes, nodes and features of a graph."""
 
     name: str = "graph"
     metric: str = "accuracy"  # or "roc_auc"
@@ -34,17 +34,17 @@ class Graph:
     """Nodes with features and labels, and edges between them.
 
     Args:
-        edges: node ids [2, m], integers, source above target.
+        edges: node ids [2, m], integers: a row of sources and a row of targets.
         features: [n, d], dense or SciPy sparse; optional.
         labels: class of each node [n], -1 = unknown; optional.
-        nodes: number of nodes; by default read off features, labels or the highest id.
+        nodes: number of nodes; by default that of features or labels, or the highest id plus one.
         weights: non-negative edge weights [m]; without them every edge has weight 1.
-        directed: keep the direction of edges. Otherwise each edge is entered both ways.
+        directed: keep the direction of edges. Otherwise each edge is stored in both directions.
         self_loops: keep edges from a node to itself (one diagonal entry each), or drop them.
-        info: name, metric, fixed splits and the names of classes and nodes.
+        info: name, metric, fixed splits and the names of classes, nodes and features.
 
-    Repeated edges are merged: into one entry where the graph is unweighted, by adding their weights where
-    it is weighted. An undirected weighted edge listed both ways with two weights gets the larger one.
+    Repeated edges are merged into one entry; weights are added. An undirected weighted edge that is listed in both
+    directions with different weights gets the larger one.
 
     >>> path = Graph([[0, 1, 1], [1, 2, 0]], labels=[0, 0, -1])
     >>> path
@@ -72,7 +72,7 @@ class Graph:
         info: Info | None = None,
     ):
         if nodes is None:
-            nodes = next((len_of(rows) for rows in (features, labels) if rows is not None), None)
+            nodes = next((row_count(rows) for rows in (features, labels) if rows is not None), None)
         pairs, n = checks.edges(edges, nodes)
         values = None if weights is None else checks.weights(weights, pairs.shape[1]).numpy()
         matrix = merge(pairs.numpy(), values, n, directed=directed, self_loops=self_loops)
@@ -87,12 +87,12 @@ class Graph:
 
     @classmethod
     def from_scipy(cls, adjacency, features=None, labels=None, *, weighted: bool = False, **options) -> "Graph":
-        """From a square SciPy sparse matrix; `weighted` keeps its values, otherwise every entry counts 1."""
+        """From a square SciPy sparse matrix; `weighted` keeps its values, otherwise every entry is 1."""
         if not sp.issparse(adjacency):
             raise TypeError(f"from_scipy needs a SciPy sparse matrix; got {type(adjacency).__name__}. Convert it.")
         if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
             raise ValueError(f"an adjacency matrix must be square; got shape {list(adjacency.shape)}.")
-        matrix = sp.csr_array(adjacency).tocoo()  # repeated entries of a COO matrix add up
+        matrix = sp.csr_array(adjacency).tocoo()  # adds repeated entries of a COO matrix
         matrix.eliminate_zeros()
         pairs = np.stack([matrix.row, matrix.col]).astype(np.int64)
         values = matrix.data if weighted else None
@@ -100,16 +100,16 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data, **options) -> "Graph":
-        """From a PyG `Data` (anything with edge_index, num_nodes and perhaps x, y, edge_weight)."""
+        """From a PyG `Data`: edge_index, num_nodes and, if present, x, y and edge_weight."""
         if getattr(data, "edge_index", None) is None:
             raise ValueError(f"from_pyg needs a Data with edge_index; {data!r} has none. Set data.edge_index.")
-        get = lambda name: getattr(data, name, None)  # noqa: E731  PyG raises or returns None by version
         options.setdefault("directed", bool(data.is_directed()))
-        return cls(data.edge_index, get("x"), get("y"), nodes=data.num_nodes, weights=get("edge_weight"), **options)
+        x, y, weights = (getattr(data, name, None) for name in ("x", "y", "edge_weight"))
+        return cls(data.edge_index, x, y, nodes=data.num_nodes, weights=weights, **options)
 
     @classmethod
     def from_networkx(cls, graph, features=None, labels=None, *, weight: str | None = None, **options) -> "Graph":
-        """From a NetworkX graph; nodes are numbered in its order, `weight` names an edge attribute."""
+        """From a NetworkX graph, with nodes in its order; `weight` is the name of an edge attribute."""
         import networkx as nx  # noqa: TID251  the only import of NetworkX
 
         if graph.number_of_nodes() == 0:
@@ -138,8 +138,8 @@ class Graph:
         """Features as a dense tensor [n, d]."""
         if self.features is None:
             raise ValueError(
-                "this graph has no features. Pass features=... (torch.eye(n) where there are none); a nodes file "
-                "needs columns of numbers."
+                "features are needed here; this graph has no features. Pass features=..., such as torch.eye(n); in a "
+                "nodes file they are columns of numbers."
             )
         return torch.from_numpy(self.features.toarray()) if sp.issparse(self.features) else self.features
 
@@ -150,7 +150,7 @@ class Graph:
         return sp.csr_array((values, self.indices.numpy(), self.indptr.numpy()), shape=(self.nodes, self.nodes))
 
     def degree(self, direction: Direction = "both") -> Tensor:
-        """Row sums of A as float64 [n]: "out" edges leaving, "in" edges arriving, "both" of the undirected view."""
+        """Sum of edge weights of each node as float64 [n]: outgoing, incoming, or those of the undirected graph."""
         if direction == "both" and self.is_directed:
             return self.undirected().degree()
         if direction not in ("both", "out", "in"):
@@ -159,7 +159,7 @@ class Graph:
         return torch.from_numpy(np.asarray(sums, dtype=np.float64).ravel())
 
     def isolated(self) -> Tensor:
-        """Which nodes have no edge at all, self-loops included: bool [n]."""
+        """Mask of the nodes without any edge, also without a self-loop: bool [n]."""
         return (self.degree("out") == 0) & (self.degree("in") == 0)
 
     def components(self) -> tuple[int, Tensor]:
@@ -168,11 +168,11 @@ class Graph:
         return int(found), torch.from_numpy(member).long()
 
     def undirected(self) -> "Graph":
-        """The same graph with each edge entered both ways; itself if it is undirected already."""
+        """The same graph with each edge in both directions; the graph itself if it is undirected."""
         return self._rebuilt(self.adjacency, directed=False) if self.is_directed else self
 
     def transposed(self) -> "Graph":
-        """The same graph with every edge reversed."""
+        """The same graph with every edge reversed; the graph itself if it is undirected."""
         return self._rebuilt(self.adjacency.T, directed=True) if self.is_directed else self
 
     def without_self_loops(self) -> "Graph":
@@ -180,7 +180,7 @@ class Graph:
         return self._rebuilt(self.adjacency, directed=self.is_directed, self_loops=False)
 
     def with_self_loops(self) -> "Graph":
-        """The same graph with an edge of weight 1 from each node to itself where there was none."""
+        """The same graph with a self-loop of weight 1 added to each node that has none."""
         missing = sp.diags_array((self.adjacency.diagonal() == 0).astype(np.float64))
         return self._rebuilt(self.adjacency + missing, directed=self.is_directed)
 
@@ -212,15 +212,15 @@ class Graph:
         )
 
 
-def len_of(rows) -> int:
+def row_count(rows) -> int:
     """Number of rows of an array, a tensor, a SciPy matrix or a list."""
     if not (rows.shape if hasattr(rows, "shape") else hasattr(rows, "__len__")):
-        raise TypeError(f"features and labels must be arrays with one row per node; got {rows!r}.")
+        raise TypeError(f"features and labels must be arrays with one row per node; got {rows!r}. Pass an array.")
     return rows.shape[0] if hasattr(rows, "shape") else len(rows)
 
 
 def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: bool, self_loops: bool) -> sp.csr_array:
-    """Edges as a CSR matrix: repeated ones merged, entered both ways and without self-loops where requested."""
+    """Edges as a CSR matrix: repeated edges merged, in both directions and without self-loops if requested."""
     if not self_loops:
         kept = pairs[0] != pairs[1]
         pairs, values = pairs[:, kept], values if values is None else values[kept]
@@ -228,13 +228,13 @@ def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: boo
     matrix = sp.coo_array((data, (pairs[0], pairs[1])), shape=(n, n)).tocsr()
     if not directed:
         matrix = matrix.maximum(matrix.T).tocsr()
-    matrix.eliminate_zeros()  # an edge of weight 0 is no edge
+    matrix.eliminate_zeros()  # edges of weight 0 are dropped
     matrix.sort_indices()
     return matrix
 
 
 def compact(index: np.ndarray | Sequence[int]) -> Tensor:
-    """Indices as int32 where they fit, otherwise int64: half the memory, the same speed."""
+    """Indices as int32 if they fit, otherwise int64: half the memory, the same speed."""
     array = np.asarray(index)
-    narrow = array.size == 0 or array.max() < 2**31
-    return torch.from_numpy(array.astype(np.int32 if narrow else np.int64))
+    fits = array.size == 0 or array.max() < 2**31
+    return torch.from_numpy(array.astype(np.int32 if fits else np.int64))

@@ -1,7 +1,7 @@
-"""Homophily: five measures of whether neighbours have the same class, over edges whose two ends are labelled.
+"""Homophily: five measures of whether neighbours have the same class, over edges between labelled nodes.
 
-Self-loops count as edges of a node with itself, as they do in PyG; drop them from the graph first
-(`graph.without_self_loops()`) if they should not count. Weights are ignored: these are counts of edges.
+Self-loops count as edges of a node with itself, as in PyG; use `graph.without_self_loops()` to exclude them. Weights
+are ignored.
 """
 
 import torch
@@ -10,18 +10,24 @@ from torch import Tensor
 from adaptkry.graphs.graph import Graph
 
 
-def class_counts(graph: Graph) -> Tensor:
-    """Entries of A from class a to class b, as float64 [c, c]."""
-    rows = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
-    source, target = graph.y[rows], graph.y[graph.indices.long()]
-    known = (source >= 0) & (target >= 0)
-    if not known.any():
+def labelled_edges(graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
+    """Source node, class of the source and class of the target of each entry of A between labelled nodes."""
+    sources = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
+    source_class, target_class = graph.y[sources], graph.y[graph.indices.long()]
+    is_labelled = (source_class >= 0) & (target_class >= 0)
+    if not is_labelled.any():
         raise ValueError(
-            f"homophily needs edges between labelled nodes; none of {graph.entries} entries has both ends labelled."
+            f"homophily needs edges between labelled nodes; none of {graph.entries} entries has both ends labelled. "
+            f"Label more nodes."
         )
+    return sources[is_labelled], source_class[is_labelled], target_class[is_labelled]
+
+
+def class_counts(graph: Graph) -> Tensor:
+    """Number of entries of A from class a to class b, as float64 [c, c]."""
+    _, source_class, target_class = labelled_edges(graph)
     c = graph.classes
-    cells = torch.bincount(source[known] * c + target[known], minlength=c * c)
-    return cells.reshape(c, c).double()
+    return torch.bincount(source_class * c + target_class, minlength=c * c).reshape(c, c).double()
 
 
 def edge(graph: Graph) -> float:
@@ -33,19 +39,16 @@ def edge(graph: Graph) -> float:
 def node(graph: Graph) -> float:
     """Mean over nodes of the share of their neighbours that have the same class.
 
-    Nodes without a labelled neighbour are left out (PyG counts them as 0).
+    Nodes without a labelled neighbour are excluded (PyG counts them as 0).
     """
-    class_counts(graph)  # refuses graphs with no labelled edge
-    rows = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
-    source, target = graph.y[rows], graph.y[graph.indices.long()]
-    known = (source >= 0) & (target >= 0)
-    total = torch.bincount(rows[known], minlength=graph.nodes).double()
-    agree = torch.bincount(rows[known & (source == target)], minlength=graph.nodes).double()
+    sources, source_class, target_class = labelled_edges(graph)
+    total = torch.bincount(sources, minlength=graph.nodes).double()
+    agree = torch.bincount(sources[source_class == target_class], minlength=graph.nodes).double()
     return float((agree[total > 0] / total[total > 0]).mean())
 
 
 def class_insensitive(graph: Graph) -> float:
-    """Lim et al. 2021: excess of each class's own agreement over its share of nodes, averaged over c - 1."""
+    """Lim et al. 2021: excess of each class's edge homophily over its share of nodes, summed and divided by c - 1."""
     counts = class_counts(graph)
     if len(counts) < 2:
         raise ValueError(f"class-insensitive homophily needs at least 2 classes; got {len(counts)}. Label more nodes.")
@@ -56,12 +59,12 @@ def class_insensitive(graph: Graph) -> float:
 
 
 def adjusted(graph: Graph) -> float:
-    """Platonov et al. 2023: edge homophily corrected for chance; 0 for random wiring, 1 for perfect agreement."""
+    """Platonov et al. 2023: edge homophily corrected for chance; 0 for random edges, 1 for perfect agreement."""
     counts = class_counts(graph)
     chance = float(counts.sum(0) @ counts.sum(1) / counts.sum() ** 2)  # both ends drawn independently
     if chance == 1:
         raise ValueError(
-            "adjusted homophily needs edges at two or more classes; all edges are at one class. Label more nodes."
+            "adjusted homophily needs edges of at least 2 classes; all edges are of one class. Label more nodes."
         )
     return (edge(graph) - chance) / (1 - chance)
 
@@ -73,7 +76,7 @@ def label_informativeness(graph: Graph) -> float:
     entropy = _entropy(joint.sum(1))
     if entropy == 0:
         raise ValueError(
-            "label informativeness needs edges at two or more classes; all edges are at one class. Label more nodes."
+            "label informativeness needs edges of at least 2 classes; all edges are of one class. Label more nodes."
         )
     return float((entropy + _entropy(joint.sum(0)) - _entropy(joint)) / entropy)
 

@@ -1,4 +1,4 @@
-"""Load a graph: built in, a benchmark, or your own data."""
+"""Load a graph: a built-in graph, a benchmark graph, or your own data."""
 
 import copy
 from collections.abc import Callable
@@ -25,9 +25,9 @@ def load(data, *, root: str | Path | None = None, normalise: bool = False, **opt
     Args:
         data: a built-in name ("csbm", "csbm-directed"), the name of a benchmark ("cora", ...; see `describe`), or
             your own data: a path, a list of paths (edges, nodes), a folder, a PyG `Data`, a NetworkX graph.
-        root: for benchmarks, a folder with raw files, searched before $ADAPTKRY_DATA and downloaded files.
+        root: for benchmarks, a folder of raw files that is searched before $ADAPTKRY_DATA and earlier downloads.
         normalise: divide each row of features by its sum, as PyG's NormalizeFeatures does.
-        **options: of `csbm`, of `load_benchmark` (`download=False`), or of `readers.read`.
+        **options: options of `csbm`, of `load_benchmark` (`download=False`), or of `readers.read`.
 
     >>> load("csbm", nodes=100, seed=1)
     Graph(nodes=100, entries=..., features=16, classes=2, undirected)
@@ -46,12 +46,12 @@ def _load(data, root: str | Path | None, options: dict) -> Graph:
     if isinstance(entry, Card):
         return load_benchmark(entry, root, **options)
     if root is not None:
-        raise ValueError(f"a data root is only for benchmarks; got {root} for {data}. Leave it out.")
+        raise ValueError(f"a data root is only for benchmark graphs; got {root} for {data}. Leave it out.")
     return readers.read(data, **options) if entry is None else entry(**options)
 
 
 def _is_path(text: str) -> bool:
-    """Whether text is a path: it has a slash or a known suffix, or it exists and is no known name."""
+    """Whether text is a path: it has a slash or a known suffix, or it exists and is not the name of a graph."""
     looks_like_path = "/" in text or "\\" in text or text.lower().endswith(readers.SUFFIXES)
     return looks_like_path or (text.lower() not in NAMES and Path(text).exists())
 
@@ -59,11 +59,11 @@ def _is_path(text: str) -> bool:
 def normalised(graph: Graph) -> Graph:
     """The same graph, each row of its features divided by max(its sum, 1), as PyG's NormalizeFeatures does.
 
-    Like PyG it first subtracts the smallest feature of all, where that is not 0.
+    Like PyG it first subtracts the minimum of all features, if that is not 0.
     """
     x, lowest = graph.features, 0.0 if graph.features is None else float(graph.features.min())
     if x is None:
-        raise ValueError(f"normalise needs features; {graph.info.name} has none. Add some, or leave it out.")
+        raise ValueError(f"normalise needs features; {graph.info.name} has none. Add features, or leave it out.")
     other = copy.copy(graph)
     if sp.issparse(x) and lowest == 0:
         other.features = sp.csr_array(x.multiply(1 / np.maximum(x.sum(axis=1), 1)[:, None])).astype(x.dtype)
@@ -74,7 +74,7 @@ def normalised(graph: Graph) -> Graph:
 
 
 def describe() -> list[dict]:
-    """One row per graph that `load` knows by name; None means unknown, `found` is the folder that has its files."""
+    """One row per graph that `load` knows by name; None is unknown, `found` is the folder with its raw files."""
     rows: list[dict] = [{"name": name, "source": "built in", "metric": "accuracy"} for name in BUILT_IN]
     for card in CARDS.values():
         fields = ("nodes", "entries", "features", "classes", "homophily", "directed", "metric", "splits", "source")

@@ -1,7 +1,7 @@
-"""Splits of the nodes into training, validation and test: bool masks [s, n], many splits as one leading axis.
+"""Splits of the nodes into train, validation and test: bool masks [s, n], with the splits as the leading axis.
 
-The published generator draws the same number of training nodes from every class, so that small classes may be missing
-from validation and test; `Splits.warnings` lists every class that a part lacks, for every scheme.
+The published scheme draws the same number of training nodes from every class, so small classes may be missing from
+validation and test. `Splits.warnings` lists the classes that a part lacks, for every scheme.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,12 +34,12 @@ class Splits:
     In every split the three parts are disjoint and none is empty.
 
     Args:
-        train: nodes that are trained on.
-        validation: nodes that choose epoch and settings.
-        test: nodes that are only scored.
+        train: nodes to train on.
+        validation: nodes that choose the epoch and the settings.
+        test: nodes for the final score.
         scheme: how the splits were drawn, one of `SPLITS`, or "masks".
-        seeds: one per split where they were drawn at random.
-        warnings: sentences about classes that a part lacks.
+        seeds: one per split if they were drawn at random.
+        warnings: messages about classes that a part lacks.
 
     >>> y = torch.arange(100) % 2
     >>> stratified(y, count=3)
@@ -56,8 +56,8 @@ class Splits:
     def __post_init__(self):
         for part in PARTS:
             self._check(part, getattr(self, part))
-        for one, other in (PARTS[:2], PARTS[1:], PARTS[::2]):
-            _refuse_shared(one, getattr(self, one) & getattr(self, other), other)
+        for first, second in (PARTS[:2], PARTS[1:], PARTS[::2]):
+            _refuse_overlap(first, second, getattr(self, first) & getattr(self, second))
 
     def _check(self, part: str, mask) -> None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
@@ -88,22 +88,26 @@ class Splits:
 
 
 def _range(sizes: Tensor) -> str:
-    """Sizes of a part over the splits: one number, or lowest..highest."""
+    """Sizes of a part over the splits as text: one number, or lowest..highest."""
     lowest, highest = int(sizes.min()), int(sizes.max())
     return str(lowest) if lowest == highest else f"{lowest}..{highest}"
 
 
-def _refuse_shared(one: str, shared: Tensor, other: str) -> None:
-    if shared.any():
-        split, node = shared.nonzero()[0].tolist()
-        raise ValueError(f"the parts of a split must not overlap; node {node} is in {one} and {other} of {split=}.")
+def _refuse_overlap(first: str, second: str, overlap: Tensor) -> None:
+    if overlap.any():
+        split, node = overlap.nonzero()[0].tolist()
+        raise ValueError(
+            f"the parts of a split must not overlap; node {node} is in {first} and {second} of split {split}. "
+            f"Remove it from one of them."
+        )
 
 
 def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[str] | None = None) -> Splits:
-    """The published generator: equally many training nodes per class, about 60/20/20 (BernNet, ChebNetII, AdaptKry).
+    """The published splits: equally many training nodes per class, about 60/20/20 (BernNet, ChebNetII, AdaptKry).
 
-    With N labelled nodes and c classes, round(0.6 N / c) nodes of each class train (all of a smaller class), then
-    round(0.2 N) of the rest validate, and the others are tested. NumPy's legacy RandomState, with the same draws.
+    With N labelled nodes and c classes, round(0.6 N / c) nodes of each class are for training (all of a smaller
+    class), round(0.2 N) of the others for validation, and the rest for testing. The random numbers are those of the
+    published code, from NumPy's legacy RandomState.
 
     >>> class_balanced(torch.arange(100) % 2, seeds=[7])
     Splits(class_balanced, splits=1, nodes=100, train=60, validation=20, test=20)
@@ -114,19 +118,19 @@ def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[
 
 
 def draw_class_balanced(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
-    """Node ids of train, validation and test of one seed, the first two in the order in which they were drawn."""
+    """Node ids of train, validation and test for one seed; train and validation in the order of drawing."""
     random = np.random.RandomState(seed)
-    left = labels >= 0
-    known, classes = int(left.sum()), int(labels.max()) + 1
+    unused = labels >= 0
+    known, classes = int(unused.sum()), int(labels.max()) + 1
     share, train = round(0.6 * known / classes), []
     for label in range(classes):
         members = _ids(labels == label)
         train.append(members if len(members) < share else random.choice(members, share, replace=False))
-        left[train[-1]] = False
-    rest = _ids(left)
+        unused[train[-1]] = False
+    rest = _ids(unused)
     validation = random.choice(rest, min(round(0.2 * known), len(rest)), replace=False)
-    left[validation] = False
-    return np.concatenate(train), validation, _ids(left)
+    unused[validation] = False
+    return np.concatenate(train), validation, _ids(unused)
 
 
 def _ids(mask: np.ndarray) -> np.ndarray:
@@ -149,7 +153,7 @@ def class_permuted(y, count: int = 10, seed: int = 0, *, names: Sequence[str] | 
 
 
 def draw_class_permuted(labels: np.ndarray, seed: int) -> tuple[np.ndarray, ...]:
-    """Node ids of train, validation and test of one seed."""
+    """Node ids of train, validation and test for one seed."""
     generator = torch.Generator().manual_seed(seed)
     classes, known = int(labels.max()) + 1, int((labels >= 0).sum())
     share = round(0.6 * known / classes)
@@ -180,16 +184,16 @@ def _draw_stratified(labels: np.ndarray, cuts: np.ndarray, random: np.random.Gen
 
 
 def _ends(size: int, cuts: np.ndarray) -> tuple[int, int, int]:
-    """Where the parts of a class of `size` nodes end: rounded shares, none empty if there are three nodes."""
+    """Ends of the three parts of a class of `size` nodes: rounded fractions, no part empty from three nodes on."""
     train, validation, test = (round(cut * size) for cut in cuts)
-    least = int(size >= 3)
-    train = min(max(train, 1), size - 2 * least)
-    validation = min(max(validation, train + least), size - least)
-    return train, validation, max(test, validation + least)
+    minimum = int(size >= 3)
+    train = min(max(train, 1), size - 2 * minimum)
+    validation = min(max(validation, train + minimum), size - minimum)
+    return train, validation, max(test, validation + minimum)
 
 
 def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Splits:
-    """Labelled nodes at random, whatever their class; split i is drawn with seed + i."""
+    """Labelled nodes at random, regardless of their class; split i is drawn with seed + i."""
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
     known = _ids(labels >= 0)
     ends = np.rint(cuts * len(known)).astype(int)
@@ -201,7 +205,10 @@ def fixed(graph: Graph, count: int | None = None) -> Splits:
     """The fixed splits of a graph (`graph.info.masks`): the first `count` of them, or all."""
     if graph.info.masks is None:
         others = ", ".join(name for name in SPLITS if name != "fixed")
-        raise ValueError(f"{graph.info.name} has no fixed splits. Draw some instead: {others}.")
+        raise ValueError(
+            f"scheme fixed needs splits that come with the graph; {graph.info.name} has no fixed splits. Use another "
+            f"scheme: {others}."
+        )
     split = from_masks(*(graph.info.masks[part] for part in PARTS))
     split = split if count is None else split.take(count)
     checked = from_masks(split.train, split.validation, split.test, y=graph.y, names=graph.info.class_names)
@@ -209,14 +216,17 @@ def fixed(graph: Graph, count: int | None = None) -> Splits:
 
 
 def from_masks(train, validation, test, *, y=None, names: Sequence[str] | None = None) -> Splits:
-    """Splits from masks, bool [n] or [s, n]; with labels `y`, every node in them must have one."""
+    """Splits from masks, bool [n] or [s, n]; with labels `y`, every node in the masks must have a label."""
     masks = [_mask(values, part) for values, part in zip((train, validation, test), PARTS, strict=True)]
     split = Splits(masks[0], masks[1], masks[2])
     if y is None:
         return split
     labels = torch.from_numpy(_labelled(y, names))
     if len(labels) != masks[0].shape[1]:
-        raise ValueError(f"labels and masks must be of the same nodes; got {len(labels)} labels for {split}.")
+        raise ValueError(
+            f"labels and masks must have the same number of nodes; got {len(labels)} labels for {split}. "
+            f"Use the labels of this graph."
+        )
     for mask, part in zip(masks, PARTS, strict=True):
         if (mask & (labels < 0)).any():
             node = int((mask & (labels < 0)).any(0).nonzero()[0])
@@ -229,12 +239,12 @@ def from_masks(train, validation, test, *, y=None, names: Sequence[str] | None =
 def _mask(values, part: str) -> Tensor:
     mask = checks.tensor(values, f"the {part} mask")
     if mask.dtype != torch.bool:
-        raise TypeError(f"the {part} mask must be bool; got {mask.dtype}. A list of node ids is not a mask.")
+        raise TypeError(f"the {part} mask must be bool; got {mask.dtype}. Convert node ids to a mask first.")
     return mask[None] if mask.ndim == 1 else mask
 
 
 def absent_classes(split: Splits, y: Tensor, names: Sequence[str] | None = None) -> tuple[str, ...]:
-    """One sentence for each part and set of splits that lack some classes.
+    """One message for each part and set of splits that lack some classes.
 
     >>> labels = torch.tensor([0, 0, 0, 1])
     >>> masks = torch.eye(4, dtype=torch.bool)
@@ -267,22 +277,21 @@ def _cuts(fractions) -> np.ndarray:
     shares = np.asarray(fractions, dtype=float)
     if shares.shape != (3,) or not (shares > 0).all() or shares.sum() > 1 + 1e-9:
         raise ValueError(
-            f"fractions must be three positive numbers that add up to at most 1 (train, validation, test); "
-            f"got {fractions}."
+            f"fractions must be three positive numbers (train, validation, test) that add up to at most 1; "
+            f"got {fractions}. Try (0.6, 0.2, 0.2)."
         )
     return np.minimum(np.cumsum(shares), 1)
 
 
 def _seeds(count: int, seed: int) -> tuple[int, ...]:
-    if checks.count(count, "the number of splits") == 0:
-        raise ValueError("the number of splits must be 1 or more; got 0.")
+    checks.positive_count(count, "the number of splits")
     return tuple(range(checks.count(seed, "the seed"), seed + count))
 
 
 def _from_ids(parts, labels: np.ndarray, scheme: str, seeds: Sequence[int], names: Sequence[str] | None) -> Splits:
-    """Node ids, one triple per split, as masks, one split after another: ids take eight times the memory of a mask."""
+    """Convert node ids, one triple per split, to masks; one split at a time, since ids take 8 times the memory."""
     if not len(seeds):
-        raise ValueError(f"{scheme} needs at least one seed; got none.")
+        raise ValueError(f"{scheme} needs at least one seed; got none. Try seeds=[0].")
     masks = torch.zeros(3, len(seeds), len(labels), dtype=torch.bool)
     for row, triple in enumerate(parts):
         for mask, ids in zip(masks, triple, strict=True):
@@ -316,7 +325,7 @@ SPLITS: dict[str, Callable[[Graph, int | None], Splits]] = {
 
 
 def make(graph: Graph, scheme: str = "class_balanced", count: int | None = None) -> Splits:
-    """Draw `count` splits of a graph by the name of a scheme; without a count ten, or all fixed ones.
+    """Draw `count` splits of a graph by the name of a scheme; by default ten, or all fixed ones.
 
     >>> make(Graph([[0], [1]], labels=[0, 1] * 10), "stratified", count=2)
     Splits(stratified, splits=2, nodes=20, train=12, validation=4, test=4)

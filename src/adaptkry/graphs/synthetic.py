@@ -1,4 +1,4 @@
-"""Synthetic graphs that are built in: no download, and their structure is known."""
+"""Built-in synthetic graphs of known structure, which need no download."""
 
 import numpy as np
 import torch
@@ -21,13 +21,13 @@ def csbm(
 
     Args:
         nodes: number of nodes n.
-        phi: -1 (neighbours always differ) to 1 (neighbours always agree); 0 puts nothing in the edges. The share
-            of the information in the edges is :math:`|\sin(\phi\pi/2)|`, in the features :math:`\cos(\phi\pi/2)`,
-            so that the squares of the two add up to the same for every phi.
+        phi: from -1 (neighbours always differ) to 1 (neighbours always agree); at 0 the edges carry no information.
+            The share of the information in the edges is :math:`|\sin(\phi\pi/2)|`, in the features
+            :math:`\cos(\phi\pi/2)`, so the sum of their squares is the same for every phi.
         classes: number of classes c, as equal in size as possible.
         features: number of features d.
         degree: average degree.
-        information: total strength; larger is easier.
+        information: total strength of the information; larger values are easier to learn.
         seed: the same seed gives the same graph.
 
     >>> csbm(nodes=100, phi=-1.0, seed=1)
@@ -53,22 +53,22 @@ def directed_csbm(
     information: float = 1.0,
     seed: int = 0,
 ) -> Graph:
-    r"""A directed graph whose classes can be learned along the edges only, not against them nor from features alone.
+    r"""A directed graph whose classes can be learned only along the direction of the edges.
 
-    Every node has a class y, to be learned, and independently of it a topic z, one of as many, which determines its
-    features. An edge from i leads to a node j whose topic agrees with the class of i (phi > 0) or differs from it
-    (phi < 0). So the features of the nodes that i points to determine y_i. The nodes that point to i have features
-    (topics) that are independent of y_i: "in" is pure noise, "both" adds that noise, and "out" is the right
-    direction. One hop suffices; a node's own features carry no information about its class.
+    Every node has a class y, to be learned, and an independent topic z, which determines its features; there are as
+    many topics as classes. An edge from i leads to a node j whose topic agrees with the class of i (phi > 0) or
+    differs from it (phi < 0). So the features of the nodes that i points to determine y_i. The features of the nodes
+    that point to i are independent of y_i: direction "in" is pure noise, "both" adds that noise, and "out" is the
+    right direction. One hop suffices; the features of a node carry no information about its own class.
 
     Args:
         nodes: number of nodes n.
-        phi: -1 (the topics pointed to always differ from the class) to 1 (they always agree); at 0 nothing can be
-            learned. The bias of edges is :math:`\sin(\phi\pi/2)` as in `csbm`, but features stay as they are.
+        phi: from -1 (the topics pointed to always differ from the class) to 1 (they always agree); at 0 nothing can
+            be learned. The bias of edges is :math:`\sin(\phi\pi/2)` as in `csbm`; features do not depend on phi.
         classes: number of classes, and of topics, as equal in size as possible.
         features: number of features d.
         degree: average number of edges that leave a node.
-        information: distance of the topics' centres; larger is easier.
+        information: distance of the topics' centres from 0; larger values are easier to learn.
         seed: the same seed gives the same graph.
 
     >>> directed_csbm(nodes=100, seed=1)
@@ -88,26 +88,31 @@ def directed_csbm(
 def _checked(name: str, nodes: int, classes: int, features: int, phi: float, degree: float) -> tuple[int, int]:
     n, c = checks.count(nodes, "nodes"), checks.count(classes, "classes")
     if checks.count(features, "features") == 0:
-        raise ValueError(f"{name} needs at least 1 feature; got 0.")
+        raise ValueError(f"{name} needs at least 1 feature; got 0. Try 16.")
     if c < 2 or n < c:
-        raise ValueError(f"{name} needs at least 2 classes and a node for each; got {c} classes and {n} nodes.")
+        raise ValueError(
+            f"{name} needs at least 2 classes and a node for each; got {c} classes and {n} nodes. Use more nodes."
+        )
     if not -1 <= phi <= 1:
-        raise ValueError(f"phi must be between -1 and 1; got {phi}. 1 is full homophily, -1 full heterophily.")
+        raise ValueError(f"phi must be between -1 and 1; got {phi}. Use 1 for homophily, -1 for heterophily.")
     if not 0 < degree < n:
-        raise ValueError(f"the average degree must be above 0 and below the number of nodes, {n}; got {degree}.")
+        raise ValueError(
+            f"the average degree must be above 0 and below the number of nodes, {n}; got {degree}. "
+            f"Try {min(10, n / 2):g}."
+        )
     return n, c
 
 
 def _block_edges(labels: np.ndarray, groups: np.ndarray, bias: float, c: int, count: int, random) -> np.ndarray:
-    """About `count` edges; each leads to the group of its source's label, the likelier the higher `bias` (-1 to 1)."""
+    """About `count` edges; with higher `bias` (-1 to 1), more of them lead to the group of their source's label."""
     n = len(labels)
     chance = 1 / c
-    like = chance + bias * (1 - chance) if bias > 0 else chance * (1 + bias)
+    p_same = chance + bias * (1 - chance) if bias > 0 else chance * (1 + bias)
     source = random.integers(0, n, count)
     order = np.argsort(groups, kind="stable")
     start, size = np.searchsorted(groups[order], np.arange(c)), np.bincount(groups, minlength=c)
     other = (labels[source] + random.integers(1, c, count)) % c
-    side = np.where(random.random(count) < like, labels[source], other)
-    target = order[start[side] + (random.random(count) * size[side]).astype(np.int64)]
-    kept = source != target
-    return np.stack([source[kept], target[kept]])
+    group = np.where(random.random(count) < p_same, labels[source], other)
+    target = order[start[group] + (random.random(count) * size[group]).astype(np.int64)]
+    is_edge = source != target
+    return np.stack([source[is_edge], target[is_edge]])

@@ -1,1 +1,1 @@
-"""Benchmark graphs: their cards, their raw files and their loaders."""
+"""Benchmark graphs: dataset cards, raw files and loaders."""

@@ -1,7 +1,7 @@
-"""Cards of the benchmark graphs: their sizes, source, metric and splits.
+"""Dataset cards of the benchmark graphs: sizes, source, metric and splits.
 
-Figures of the seven graphs whose files we have were measured with our loader (`measured=True`); the others are as
-their authors publish them, not checked here, and None where nothing certain is known.
+The sizes of seven graphs were measured with this package's loader (`measured=True`); the others are as published by
+their authors and not checked here, or None if unknown.
 """
 
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 
-RANDOM = ("class_balanced", "class_balanced_bernnet", "class_permuted", "stratified", "uniform")
-GEOM = "https://github.com/graphdml-uiuc-jlu/geom-gcn"  # folders new_data and splits
-LINKX = "https://github.com/CUAI/Non-Homophily-Large-Scale/tree/master/data"
-PLANETOID = "https://github.com/kimiyoung/planetoid/tree/master/data"
-YANDEX = "https://github.com/yandex-research/heterophilous-graphs/tree/main/data"
+RANDOM_SCHEMES = ("class_balanced", "class_balanced_bernnet", "class_permuted", "stratified", "uniform")
+GEOM_GCN_URL = "https://github.com/graphdml-uiuc-jlu/geom-gcn"  # folders new_data and splits
+LINKX_URL = "https://github.com/CUAI/Non-Homophily-Large-Scale/tree/master/data"
+PLANETOID_URL = "https://github.com/kimiyoung/planetoid/tree/master/data"
+YANDEX_URL = "https://github.com/yandex-research/heterophilous-graphs/tree/main/data"
 
 
 @dataclass(frozen=True)
 class Card:
-    """What is known about a benchmark graph before it is loaded."""
+    """The dataset card of a benchmark graph: what is known before it is loaded."""
 
     name: str
-    loader: str  # a class of torch_geometric.datasets, "Filtered" (ours, on top of PyG's), or "ogb"
-    loader_name: str  # the graph's name for that loader
+    loader: str  # a class of torch_geometric.datasets, "Filtered" (a subclass in loaders.py), or "ogb"
+    loader_name: str  # the name that the loader uses for the graph
     files: tuple[str, ...]  # raw files, relative to a mirror folder
     source: str
     nodes: int | None = None
@@ -33,19 +33,19 @@ class Card:
     homophily: float | None = None  # edge homophily of the graph as loaded
     directed: bool | None = False
     metric: str = "accuracy"
-    splits: tuple[str, ...] = ("fixed", *RANDOM)
+    splits: tuple[str, ...] = ("fixed", *RANDOM_SCHEMES)
     measured: bool = False
-    rewritten: tuple[str, ...] = ()  # files whose known digest is that of our copy, not of the published file
+    rewritten: tuple[str, ...] = ()  # files whose known digest is that of a rewritten copy, not of the published file
     pickles: tuple[str, ...] = ()  # files that PyG unpickles
 
     @cached_property
     def sha256(self) -> Mapping[str, str]:
-        """Digest of each raw file, by its path; files of unknown digest are left out."""
+        """The digest of each raw file by path, without files of unknown digest."""
         return {path: DIGESTS[path] for path in self.files if path in DIGESTS}
 
 
 def _digests() -> dict[str, str]:
-    """The packaged list, in the format of `sha256sum`: check a mirror with `sha256sum -c`."""
+    """Read the packaged list, which has the format of `sha256sum`: check a mirror with `sha256sum -c`."""
     lines = (files("adaptkry.graphs.benchmarks") / "SHA256SUMS").read_text().splitlines()
     return {path: digest for digest, path in (line.split() for line in lines)}
 
@@ -53,42 +53,42 @@ def _digests() -> dict[str, str]:
 DIGESTS = _digests()
 
 
-def _planetoid(called: str, **known) -> Card:
-    parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-    paths = tuple(f"{called}/raw/ind.{called.lower()}.{part}" for part in parts)
-    return Card(called.lower(), "Planetoid", called, paths, PLANETOID, measured=True, pickles=paths[:-1], **known)
+def _planetoid(pyg_name: str, **fields) -> Card:
+    name, parts = pyg_name.lower(), ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+    paths = tuple(f"{pyg_name}/raw/ind.{name}.{part}" for part in parts)
+    return Card(name, "Planetoid", pyg_name, paths, PLANETOID_URL, measured=True, pickles=paths[:-1], **fields)
 
 
 def _geom(folder: str, stem: str) -> tuple[str, ...]:
-    """Features with labels, edges, ten splits: the layout of Geom-GCN."""
+    """The files of a graph in the layout of Geom-GCN: features with labels, edges, ten splits."""
     splits = (f"{stem}_split_0.6_0.2_{i}.npz" for i in range(10))
     return tuple(f"{folder}/raw/{file}" for file in ("out1_node_feature_label.txt", "out1_graph_edges.txt", *splits))
 
 
-def _wikipedia(name: str, **known) -> Card:
+def _wikipedia(name: str, **fields) -> Card:
     paths = _geom(f"{name}/geom_gcn", name)
     options = {"classes": 5, "directed": True, "measured": True, "rewritten": paths[:1]}
-    source = f"{GEOM} (new_data/{name} and splits)"
-    return Card(name, "WikipediaNetwork", name, paths, source, **options, **known)
+    source = f"{GEOM_GCN_URL} (new_data/{name} and splits)"
+    return Card(name, "WikipediaNetwork", name, paths, source, **options, **fields)
 
 
-def _yandex(name: str, loader: str = "HeterophilousGraphDataset", **known) -> Card:
-    called = name.replace("-", "_")
-    return Card(name, loader, called, (f"{called}/raw/{called}.npz",), YANDEX, **known)
+def _yandex(name: str, loader: str = "HeterophilousGraphDataset", **fields) -> Card:
+    pyg_name = name.replace("-", "_")
+    return Card(name, loader, pyg_name, (f"{pyg_name}/raw/{pyg_name}.npz",), YANDEX_URL, **fields)
 
 
-def _linkx(name: str, file: str, *more: str, splits: tuple[str, ...] = RANDOM, **known) -> Card:
-    paths = tuple(f"{name}/raw/{each}" for each in ("data.mat", *more))
-    source = f"{LINKX} ({', '.join([f'{file} as data.mat', *(f'splits/{each}' for each in more)])})"
-    return Card(name, "LINKXDataset", name, paths, source, splits=splits, pickles=paths[1:], **known)
+def _linkx(name: str, file: str, *more: str, splits: tuple[str, ...] = RANDOM_SCHEMES, **fields) -> Card:
+    paths = tuple(f"{name}/raw/{path}" for path in ("data.mat", *more))
+    source = f"{LINKX_URL} ({', '.join([f'{file} as data.mat', *(f'splits/{path}' for path in more)])})"
+    return Card(name, "LINKXDataset", name, paths, source, splits=splits, pickles=paths[1:], **fields)
 
 
-def _ogb(name: str, split: str, *more: str, **known) -> Card:
+def _ogb(name: str, split: str, *more: str, **fields) -> Card:
     raw = ("edge", "node-feat", "node-label", "num-node-list", "num-edge-list", *more)
     paths = [f"raw/{part}.csv.gz" for part in raw] + [f"split/{split}/{p}.csv.gz" for p in ("train", "valid", "test")]
     folder = name.replace("-", "_")
     source = f"http://snap.stanford.edu/ogb/data/nodeproppred/{name.removeprefix('ogbn-')}.zip"
-    return Card(name, "ogb", name, tuple(f"{folder}/{path}" for path in [*paths, "RELEASE_v1.txt"]), source, **known)
+    return Card(name, "ogb", name, tuple(f"{folder}/{path}" for path in [*paths, "RELEASE_v1.txt"]), source, **fields)
 
 
 _ALL = (
@@ -124,7 +124,7 @@ _ALL = (
         "Actor",
         "actor",
         _geom("actor", "film"),
-        f"{GEOM} (new_data/film and splits)",
+        f"{GEOM_GCN_URL} (new_data/film and splits)",
         nodes=7600,
         entries=30019,
         features=932,
@@ -158,7 +158,12 @@ _ALL = (
     _yandex("tolokers", nodes=11758, features=10, classes=2, homophily=0.59, metric="roc_auc"),
     _yandex("questions", nodes=48921, features=301, classes=2, homophily=0.84, metric="roc_auc"),
     _linkx(
-        "penn94", "facebook100/Penn94.mat", "fb100-Penn94-splits.npy", splits=("fixed", *RANDOM), nodes=41554, classes=2
+        "penn94",
+        "facebook100/Penn94.mat",
+        "fb100-Penn94-splits.npy",
+        splits=("fixed", *RANDOM_SCHEMES),
+        nodes=41554,
+        classes=2,
     ),
     _linkx("reed98", "facebook100/Reed98.mat"),
     _linkx("amherst41", "facebook100/Amherst41.mat"),

@@ -1,8 +1,8 @@
-"""Load the benchmark graphs through the loaders of PyG and OGB: find, verify and parse once, then cache as arrays.
+"""Load the benchmark graphs with the loaders of PyG and OGB: find, verify and parse once, then cache as arrays.
 
-Raw files come from a mirror (`raw_files.search_folders`) or are downloaded by PyG. They are verified before anything
-parses them, copied into a temporary folder, since PyG writes beside them, and the graph is cached as .npz under a
-name that depends on the files' digests: another file is another graph.
+Raw files are found in a mirror (`raw_files.search_folders`) or downloaded by PyG. They are verified before they are
+parsed, and copied to a temporary folder, since PyG writes files beside them. The graph is cached as .npz under a name
+that depends on the digests of its files.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ def load_benchmark(card: Card, root: str | Path | None = None, *, download: bool
 
     Args:
         card: one of `CARDS`.
-        root: mirror folder to search first; then $ADAPTKRY_DATA and what was downloaded before.
-        download: whether PyG may fetch missing files. Otherwise an error says which files to put where.
+        root: mirror folder to search first, before $ADAPTKRY_DATA and earlier downloads.
+        download: whether PyG may download missing files. Otherwise an error says which files to put where.
     """
     folder = raw_files.find(card, root)
     if folder is None:
@@ -43,7 +43,7 @@ def load_benchmark(card: Card, root: str | Path | None = None, *, download: bool
 
 
 def fetch(card: Card, root: str | Path | None = None) -> Path:
-    """Download the raw files, verify them, and only then move them to where the next run will find them."""
+    """Download the raw files, verify them, and then move them to the download folder."""
     target = raw_files.download_folder()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as work:
@@ -64,7 +64,7 @@ def fetch(card: Card, root: str | Path | None = None) -> Path:
 
 
 def cached(card: Card, folder: Path, digests: dict[str, str]) -> Graph:
-    """The graph from our cache, or parsed now and cached."""
+    """The graph from the cache; if it is not there, parse it and cache it."""
     key = hashlib.sha256(repr((VERSION, sorted(digests.items()))).encode()).hexdigest()[:16]
     path = raw_files.cache_folder() / "graphs" / f"{card.name}-{key}.npz"
     if path.is_file():
@@ -76,13 +76,14 @@ def cached(card: Card, folder: Path, digests: dict[str, str]) -> Graph:
         write_npz(graph, path)
     except OSError as error:
         raise OSError(
-            f"{card.name} cannot be cached in {path.parent} ({error}). Set $ADAPTKRY_CACHE to another folder."
+            f"the cache folder must be writable; {card.name} cannot be cached in {path.parent} ({error}). Set "
+            f"$ADAPTKRY_CACHE to another folder."
         ) from None
     return graph
 
 
 def parse(card: Card, folder: Path, digests: dict[str, str]) -> Graph:
-    """Copy the raw files into a temporary folder, verify the copies, and let PyG or OGB read them."""
+    """Copy the raw files to a temporary folder, verify the copies, and read them with PyG or OGB."""
     with tempfile.TemporaryDirectory() as work, quiet():
         for path in card.files:
             (Path(work) / path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +96,7 @@ def parse(card: Card, folder: Path, digests: dict[str, str]) -> Graph:
 
 
 def check(card: Card, graph: Graph) -> Graph:
-    """The graph itself, if it agrees with its card."""
+    """Return the graph if it agrees with its card; otherwise raise an error."""
     sizes = None if card.class_sizes is None else tuple(torch.bincount(graph.y[graph.y >= 0]).tolist())
     found = {
         "nodes": graph.nodes,
@@ -107,7 +108,9 @@ def check(card: Card, graph: Graph) -> Graph:
     for field, value in found.items():
         expected = getattr(card, field)
         if expected is not None and expected != value:
-            raise ValueError(f"{card.name} must have {field} {expected}; its files gave {value}. Fetch them again.")
+            raise ValueError(
+                f"{card.name} must have {field} {expected}; got {value} from its files. Download them again."
+            )
     return graph
 
 
@@ -132,7 +135,7 @@ def pyg_class(card: Card) -> type:
         return getattr(datasets, card.loader)
 
     class Filtered(datasets.HeterophilousGraphDataset):
-        """The format and folder of the other five graphs; only PyG's constructor refuses the name."""
+        """The same format and folder as the other five graphs, but PyG's constructor refuses the name."""
 
         def __init__(self, root: str, name: str):
             self.name = name
@@ -143,7 +146,7 @@ def pyg_class(card: Card) -> type:
 
 
 def _open(dataset: type, card: Card, work: Path):
-    if card.loader == "Actor":  # one graph only: no name, and the root is the graph's folder
+    if card.loader == "Actor":  # a class for one graph: it has no name, and its root is the folder of the graph
         return dataset(str(work / card.loader_name))
     return dataset(str(work), card.loader_name)
 
@@ -154,7 +157,7 @@ def _read_pyg(card: Card, work: Path):
 
 def _fetch_pyg(card: Card, work: Path) -> None:
     class Fetch(pyg_class(card)):
-        """Download only: nothing is parsed before it is verified."""
+        """Downloads only: files are verified before they are parsed."""
 
         def process(self):
             pass
@@ -186,7 +189,7 @@ def _read_ogb(card: Card, work: Path):
 
 
 def _fetch_ogb(card: Card, work: Path) -> None:
-    """Download as OGB does, without its question on standard input."""
+    """Download as OGB does, but without asking for confirmation on standard input."""
     url = _ogb("utils.url")
     url.extract_zip(url.download_url(card.source, str(work)), str(work))
     folder = card.files[0].split("/")[0]

@@ -1,4 +1,4 @@
-"""Raw files of the benchmarks: where to find them, and whether they are the right ones, before anything parses them."""
+"""Raw files of the benchmark graphs: find them, and verify them before they are parsed."""
 
 import codecs
 import hashlib
@@ -11,26 +11,26 @@ import numpy as np
 
 from adaptkry.graphs.benchmarks.catalogue import Card
 
-ARRAYS: dict[tuple[str, str], Any] = {  # all names in pickled NumPy arrays, under the old and the new module
+ALLOWED_GLOBALS: dict[tuple[str, str], Any] = {  # what a pickle of NumPy arrays refers to, in old and new NumPy
     ("numpy", "ndarray"): np.ndarray,
     ("numpy", "dtype"): np.dtype,
     **{(f"numpy.{core}.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0] for core in ("core", "_core")},
-    ("_codecs", "encode"): codecs.encode,  # bytes, in pickles as old as Python 2
+    ("_codecs", "encode"): codecs.encode,  # bytes, in pickles that Python 2 can read
 }
 
 
 def cache_folder() -> Path:
-    """Where graphs and downloads are kept: $ADAPTKRY_CACHE, or ~/.cache/adaptkry."""
+    """The folder of parsed graphs and downloads: $ADAPTKRY_CACHE, or ~/.cache/adaptkry."""
     return Path(os.environ.get("ADAPTKRY_CACHE") or Path.home() / ".cache" / "adaptkry").expanduser()
 
 
 def download_folder() -> Path:
-    """Where downloaded files are kept, in the layout of a mirror."""
+    """The folder of downloaded files, in the layout of a mirror."""
     return cache_folder() / "downloads"
 
 
 def search_folders(root: str | Path | None = None) -> list[Path]:
-    """Folders that are searched, in order: `root`, $ADAPTKRY_DATA, then our downloads."""
+    """The folders that are searched, in order: `root`, $ADAPTKRY_DATA, earlier downloads."""
     given = [folder for folder in (root, os.environ.get("ADAPTKRY_DATA")) if folder]
     folders = [Path(folder).expanduser() for folder in (*given, download_folder())]
     return list(dict.fromkeys(folders))
@@ -42,18 +42,19 @@ def find(card: Card, root: str | Path | None = None) -> Path | None:
         raise FileNotFoundError(
             f"the data root must be a folder; {root} does not exist. Use one that holds {card.files[0]}."
         )
-    return next((one for one in search_folders(root) if all((one / path).is_file() for path in card.files)), None)
+    folders = search_folders(root)
+    return next((folder for folder in folders if all((folder / path).is_file() for path in card.files)), None)
 
 
 def missing_files_error(card: Card, root: str | Path | None, reason: str) -> FileNotFoundError:
-    """An error that says which files to put where, for users without a network."""
+    """The error that says which files to put where, for users without a network connection."""
     searched = search_folders(root)
     present = {path for path in card.files for folder in searched if (folder / path).is_file()}
     missing = [path for path in card.files if path not in present] or card.files  # all present, but in several folders
     return FileNotFoundError(
-        f"the files of {card.name} are not on this machine and {reason}. Fetch them from {card.source} and put "
-        f"{', '.join(missing)} under one of {', '.join(map(str, searched))}, or under another folder that "
-        f"$ADAPTKRY_DATA or --data-root names."
+        f"the files of {card.name} must be in one folder; they were not found, and {reason}. Get them from "
+        f"{card.source} and put {', '.join(missing)} under one of {', '.join(map(str, searched))}, or under the "
+        f"folder given by $ADAPTKRY_DATA or --data-root."
     )
 
 
@@ -64,9 +65,9 @@ def digest(path: Path) -> str:
 
 
 def verify(card: Card, folder: Path, *, published: bool = False) -> dict[str, str]:
-    """Digests of the card's files in `folder`; a file with another digest than the card's is refused unread.
+    """Digests of the card's files in `folder`; a file with a wrong digest is refused before it is parsed.
 
-    `published`: the files were downloaded. The published digests of the files in `card.rewritten` are not known.
+    `published` means that the files were downloaded; digests of the published `card.rewritten` files are not known.
     """
     found = {path: digest(folder / path) for path in card.files}
     for path, expected in card.sha256.items():
@@ -79,31 +80,31 @@ def verify(card: Card, folder: Path, *, published: bool = False) -> dict[str, st
 
 
 def _wrong_digest(card: Card, folder: Path, path: str, expected: str, found: str) -> str:
-    advice = "Delete it and fetch it again from"
+    remedy = "Delete it and download it again from"
     if path in card.rewritten:
-        advice = f"If it is the published file, put it under {download_folder()} instead; otherwise fetch it again from"
+        remedy = f"If it is the published file, move it to {download_folder()}; otherwise download it again from"
     return (
-        f"{folder / path} is not the file that {card.name} needs and was not opened: "
-        f"its SHA-256 must be {expected}; got {found}. {advice} {card.source}."
+        f"the SHA-256 of {folder / path} must be {expected} for {card.name}; got {found}. "
+        f"The file was not opened. {remedy} {card.source}."
     )
 
 
-class _Arrays(pickle.Unpickler):
-    """Reads arrays, numbers, strings and containers; anything that could run code is refused."""
+class _ArrayUnpickler(pickle.Unpickler):
+    """Reads arrays, numbers, strings and containers; refuses anything that could run code."""
 
     def find_class(self, module_name: str, global_name: str):
-        if (module_name, global_name) in ARRAYS:
-            return ARRAYS[module_name, global_name]
-        raise pickle.UnpicklingError(f"it names {module_name}.{global_name}")
+        if (module_name, global_name) in ALLOWED_GLOBALS:
+            return ALLOWED_GLOBALS[module_name, global_name]
+        raise pickle.UnpicklingError(f"it refers to {module_name}.{global_name}")
 
 
 def check_only_arrays(path: Path) -> None:
-    """Refuse an .npy file of pickled objects of unknown digest, unless it holds nothing but arrays."""
+    """Refuse an .npy file of pickled objects that contains anything but arrays; for files of unknown digest."""
     try:
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             if header(file)[2].hasobject:
-                _Arrays(file, encoding="latin1").load()
+                _ArrayUnpickler(file, encoding="latin1").load()
     except Exception as error:  # a broken pickle may raise anything
-        raise ValueError(f"{path} must hold NumPy arrays only; {error}. It was not opened.") from None
+        raise ValueError(f"{path} must hold NumPy arrays only; {error}. Download it again.") from None

@@ -1,9 +1,9 @@
-"""Readers of your own graphs: files by their suffix, PyG `Data` and NetworkX graphs. Nothing is ever unpickled.
+"""Readers for your own graphs: files by suffix, PyG `Data` and NetworkX graphs. Nothing is unpickled.
 
 | data | format |
 |---|---|
 | `read("graph.npz")` | `edges` [2, m] (or `adj_indptr`, `adj_indices`), `features`, `labels`, masks |
-| `read(["edges.csv", "nodes.csv"])` | columns source, target[, weight]; and id, label, all others are features |
+| `read(["edges.csv", "nodes.csv"])` | columns source, target[, weight]; columns id, label and features |
 | `read("graph.mtx", features="x.npy", labels="y.npy")` | the adjacency matrix, or SciPy's `save_npz` of it |
 | `read(data)` | a PyG `Data` or a NetworkX graph |
 """
@@ -21,7 +21,7 @@ from adaptkry.graphs.readers.tables import read_tables
 
 READERS: dict[str, Callable[..., Graph]] = {".npz": read_npz, ".mtx": read_matrix, **dict.fromkeys(TABLES, read_tables)}
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
-SUFFIXES = (*READERS, *PICKLES, ".npy")  # a name that ends in one of them is a path
+SUFFIXES = (*READERS, *PICKLES, ".npy")  # text that ends in one of these is a path
 
 
 def read(data, **options) -> Graph:
@@ -29,11 +29,11 @@ def read(data, **options) -> Graph:
 
     Args:
         data: path, list of paths (edges first), PyG `Data`, or NetworkX graph.
-        **options: for all: `directed` (by default as a matrix, a `Data` or a NetworkX graph is; lists of edges are
+        **options: for all: `directed` (by default as in the matrix, `Data` or NetworkX graph; lists of edges are
             undirected), `name`, `metric`. For tables: `nodes`, the path of the nodes file; the column names `source`,
             `target`, `weight`, `key` (of node ids) and `label`; `ignore`, columns to leave out. For matrices:
             `features` and `labels`, paths of .npy files (features also .mtx). For NetworkX graphs: `weight`, the
-            edge attribute that holds weights.
+            name of the edge attribute of weights.
     """
     if hasattr(data, "edge_index"):
         return from_data(data, **options)
@@ -45,8 +45,8 @@ def read(data, **options) -> Graph:
     suffix = check_file(first).suffix.lower()
     if suffix in PICKLES:
         raise ValueError(
-            f"a file must hold plain data; {first} is a pickle, and opening one can run any code in it. "
-            f"If you trust it, load it in Python and pass the Data object itself, or save arrays as .npz."
+            f"a file must hold plain data; {first} is a pickle, and opening a pickle can run arbitrary code. "
+            f"If you trust it, load it in Python and pass the Data object, or save its arrays as .npz."
         )
     with error_prefix(first):
         reader = pick(READERS, suffix, "file type")

@@ -1,4 +1,4 @@
-"""A graph from arrays: .npz with arrays by name, or an adjacency matrix in Matrix Market or SciPy's format."""
+"""Read a graph from arrays: an .npz with named arrays, or an adjacency matrix in Matrix Market or SciPy format."""
 
 import zipfile
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name
 from adaptkry.graphs.readers.tables import encode
 
-KEYS: dict[str, tuple[str, ...]] = {  # the names that an .npz may use for each array
+KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .npz
     "edges": ("edges", "edge_index"),
     "weights": ("weights", "edge_weight"),
     "features": ("features", "x", "node_features"),
@@ -32,7 +32,7 @@ KEYS: dict[str, tuple[str, ...]] = {  # the names that an .npz may use for each 
 
 
 def read_npz(path: Path, *more: Path, **options) -> Graph:
-    """Read arrays by name, or an adjacency matrix as SciPy's save_npz writes it."""
+    """Read named arrays, or an adjacency matrix written by scipy.sparse.save_npz."""
     arrays = _arrays(path)
     if "format" in arrays:
         return read_matrix(path, *more, **options)
@@ -43,7 +43,7 @@ def read_npz(path: Path, *more: Path, **options) -> Graph:
 
 
 def _from_arrays(path: Path, arrays: Mapping[str, np.ndarray], directed: bool | None = None, **options) -> Graph:
-    """A graph from arrays by name; integers stay class numbers, labels that are text are numbered."""
+    """A graph from named arrays; labels are class numbers or text, which is numbered."""
     _check_names(arrays)
     known = {what: arrays[key] for what, keys in KEYS.items() for key in keys if key in arrays}
     labels, names = known.get("labels"), known.get("class_names")
@@ -66,7 +66,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # TypeError: an .npy under another name
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # TypeError: an .npy with suffix .npz
         raise ValueError(
             f"{path} must be an .npz of plain arrays; it cannot be read ({error}). "
             f"Write it with np.savez, without arrays of Python objects."
@@ -74,7 +74,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_names(arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse names that look misspelt, and an .npz without edges."""
+    """Refuse names that look misspelled, and an .npz without edges."""
     known = {key for keys in KEYS.values() for key in keys}
     for key in arrays.keys() - known:
         near = get_close_matches(key, known, n=1, cutoff=0.8)
@@ -85,24 +85,24 @@ def _check_names(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _masks(known: Mapping[str, np.ndarray]) -> dict[str, Tensor] | None:
-    """Masks as [s, n] from [n], [s, n] or, as PyG has them, [n, s]; all three or none."""
+    """Masks as [s, n] from [n], [s, n] or, as in PyG, [n, s]; all three or none."""
     found = {part: known[part] for part in ("train", "validation", "test") if part in known}
     if not found:
         return None
     if len(found) < 3:
         raise ValueError(
-            f"train, validation and test masks belong together; got only {', '.join(found)}. Add the others."
+            f"train, validation and test masks must all be present; got only {', '.join(found)}. Add the others."
         )
     for part, mask in found.items():
         if mask.dtype != bool:
-            raise TypeError(f"the {part} mask must be bool; got {mask.dtype}. A list of node ids is not a mask.")
+            raise TypeError(f"the {part} mask must be bool; got {mask.dtype}. Convert node ids to a mask first.")
     n = len(known["labels"]) if "labels" in known else max(max(mask.shape) for mask in found.values())
-    tall = {part: mask.ndim == 2 and mask.shape[0] == n != mask.shape[1] for part, mask in found.items()}
-    return {part: torch.from_numpy(np.atleast_2d(mask.T if tall[part] else mask)) for part, mask in found.items()}
+    is_column = {part: mask.ndim == 2 and mask.shape[0] == n != mask.shape[1] for part, mask in found.items()}
+    return {part: torch.from_numpy(np.atleast_2d(mask.T if is_column[part] else mask)) for part, mask in found.items()}
 
 
 def _assemble(known: Mapping[str, np.ndarray], labels, *, directed: bool | None, info: Info, **options) -> Graph:
-    """A graph from a list of edges or from the parts of a CSR matrix."""
+    """A graph from a list of edges or from the arrays of a CSR matrix."""
     features = known.get("features")
     if "edges" in known:
         weights = known.get("weights")
@@ -116,7 +116,7 @@ def _assemble(known: Mapping[str, np.ndarray], labels, *, directed: bool | None,
 
 
 def _from_matrix(matrix, features, labels, *, weighted: bool, directed: bool | None, **options) -> Graph:
-    """A graph from an adjacency matrix: directed unless it is symmetric, or as given."""
+    """A graph from an adjacency matrix; by default directed unless the matrix is symmetric."""
     if matrix.shape[0] == matrix.shape[1] and directed is None:
         directed = (matrix != matrix.T).nnz > 0
     return Graph.from_scipy(matrix, features, labels, weighted=weighted, directed=bool(directed), **options)
@@ -125,7 +125,7 @@ def _from_matrix(matrix, features, labels, *, weighted: bool, directed: bool | N
 def read_matrix(
     path: Path, *more: Path, features=None, labels=None, directed: bool | None = None, name=None, metric="accuracy"
 ) -> Graph:
-    """Read a Matrix Market or SciPy adjacency, weighted unless every entry is 1; features and labels from .npy."""
+    """Read an adjacency matrix, weighted unless every entry is 1, and features and labels from .npy files."""
     for extra in more:  # features and labels differ in their number of dimensions
         shape = _array(extra).shape
         if len(shape) == 2 and features is None:
@@ -144,7 +144,7 @@ def read_matrix(
 
 
 def _checked(given, check: Callable[[Any, int], Any], nodes: int) -> Any:
-    """An array as given, or read from a file, with the file's path in errors about it."""
+    """An array as it is, or read from a file and checked, with the path of the file in errors."""
     if not isinstance(given, str | Path):
         return given
     values = _array(Path(given))
@@ -156,13 +156,15 @@ def _array(path: Path) -> Any:
     """A dense array from .npy, a SciPy matrix from .mtx or SciPy's .npz."""
     suffix = check_file(path).suffix.lower()
     if suffix not in (".npy", ".mtx", ".npz"):
-        raise ValueError(f"{path} must be .npy or .mtx; got {suffix or 'no suffix'}. Write it with np.save.")
+        raise ValueError(f"{path} must be an .npy or .mtx file; got {suffix or 'no suffix'}. Write it with np.save.")
     try:
         if suffix == ".npy":
             return np.load(path, allow_pickle=False)
         return sp.csr_array(scipy.io.mmread(path) if suffix == ".mtx" else sp.load_npz(path))
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read as {suffix} ({error}). Write it again.") from None
+        raise ValueError(
+            f"{path} must be a valid {suffix} file; it cannot be read ({error}). Write it again."
+        ) from None
 
 
 def write_npz(graph: Graph, path: str | Path) -> Path:

@@ -1,4 +1,4 @@
-"""Graphs that are Python objects already: PyG `Data` and NetworkX graphs."""
+"""Convert Python objects to graphs: PyG `Data` and NetworkX graphs."""
 
 import sys
 
@@ -7,8 +7,8 @@ import numpy as np
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.tables import encode, texts
 
-FEATURES = ("x", "features")  # node attributes of a NetworkX graph that hold features, and labels
-LABELS = ("y", "label")
+FEATURE_ATTRIBUTES = ("x", "features")  # names of node attributes of a NetworkX graph
+LABEL_ATTRIBUTES = ("y", "label")
 
 
 def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) -> Graph:
@@ -21,18 +21,18 @@ def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) 
 
 def is_networkx(data) -> bool:
     """Whether `data` is a NetworkX graph; NetworkX need not be installed."""
-    networkx = sys.modules.get("networkx")  # whoever has such a graph has imported it
+    networkx = sys.modules.get("networkx")  # a caller with such a graph has imported NetworkX
     return networkx is not None and isinstance(data, networkx.Graph)
 
 
 def from_networkx(
     graph, *, weight: str | None = "weight", name: str | None = None, metric: str = "accuracy", **options
 ) -> Graph:
-    """A graph from a NetworkX graph, with the features and labels that its nodes have.
+    """A graph from a NetworkX graph, with features and labels from its node attributes.
 
     Features are the node attribute `x` or `features` (a number or an array), labels the attribute `y` or `label`
-    (whole numbers, or text that is numbered); nodes without a label are unlabelled. Edge weights are the attribute
-    `weight` where edges have one; NetworkX takes a missing one as 1, and `weight=None` ignores all of them.
+    (integers, or text that is numbered); nodes without this attribute are unlabelled. Edge weights are the attribute
+    `weight`, 1 for edges without it; `weight=None` ignores weights.
     """
     classes, class_names = _labels(graph)
     names = tuple(map(str, graph.nodes))
@@ -44,7 +44,7 @@ def from_networkx(
 
 
 def _attribute(graph, names: tuple[str, ...]) -> dict | None:
-    """The first of these node attributes that a graph has: its value by node."""
+    """Values by node of the first of these node attributes that the graph has."""
     for name in names:
         found = dict(graph.nodes(data=name))
         found = {node: value for node, value in found.items() if value is not None}
@@ -54,15 +54,15 @@ def _attribute(graph, names: tuple[str, ...]) -> dict | None:
 
 
 def _features(graph) -> np.ndarray | None:
-    """Features [n, d], or None where nodes have none."""
-    values = _attribute(graph, FEATURES)
+    """Features [n, d], or None if nodes have none."""
+    values = _attribute(graph, FEATURE_ATTRIBUTES)
     if values is None:
         return None
     missing = next((node for node in graph.nodes if node not in values), None)
     if missing is not None:
         raise ValueError(
-            f"features must be on every node; node {missing!r} has none of {', '.join(FEATURES)}. "
-            f"Add them, or delete this attribute from the other nodes."
+            f"every node must have features; node {missing!r} has none of {', '.join(FEATURE_ATTRIBUTES)}. "
+            f"Add the attribute, or delete it from the other nodes."
         )
     rows = [np.atleast_1d(np.asarray(values[node])) for node in graph.nodes]
     widths = {row.shape for row in rows}
@@ -74,8 +74,8 @@ def _features(graph) -> np.ndarray | None:
 
 
 def _labels(graph) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """Class of each node [n], -1 where it has none, and the names of the classes where labels are text."""
-    values = _attribute(graph, LABELS)
+    """Class of each node [n], -1 if it has none, and the names of the classes if labels are text."""
+    values = _attribute(graph, LABEL_ATTRIBUTES)
     if values is None:
         return None, None
     column = np.array([values.get(node) for node in graph.nodes], dtype=object)

@@ -1,4 +1,4 @@
-"""Paths of data files: whether they exist, which is which, and their name in errors."""
+"""Paths of data files: checks, the tables in a folder, the name of a graph, and paths in error messages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,14 +6,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 TABLES = (".csv", ".tsv", ".parquet")
-GENERIC = {"", "edges", "edge", "nodes", "graph", "data"}  # file names that say nothing about a graph
+GENERIC_NAMES = {"", "edges", "edge", "nodes", "graph", "data"}  # file names that do not identify a graph
 
 
 def check_file(path: Path) -> Path:
-    """The path itself, if it is a file."""
+    """Return the path if it is a file; otherwise raise an error."""
     if not path.is_file():
         near = get_close_matches(path.name, [file.name for file in path.parent.glob("*")], n=1)
-        raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {near[0]}?" if near else ""))
+        hint = f"Did you mean {near[0]}?" if near else "Check the path."
+        raise FileNotFoundError(f"there is no file {path}. {hint}")
     return path
 
 
@@ -28,9 +29,9 @@ def tables_in(folder: Path) -> tuple[Path, list[Path]]:
 
 
 def graph_name(path: Path) -> str:
-    """Name of the graph in a file: the file's name, or that of the nearest folder where the file's is generic."""
+    """Name of the graph in a file: the name of the file or, if it is generic, of the nearest folder."""
     names = [path.stem, *(folder.name for folder in path.resolve().parents)]
-    return next((name for name in names if name.lower() not in GENERIC), path.stem)
+    return next((name for name in names if name.lower() not in GENERIC_NAMES), path.stem)
 
 
 @contextmanager
