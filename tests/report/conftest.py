@@ -1,4 +1,4 @@
-"""One fitted run and one experiment with everything a page can show, shared by all tests of reports."""
+"""One fitted run, and one experiment with every element that a page can show, shared by all tests of reports."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a browser makes of the report page; run with `make test-browser`."""
+"""The report page in a browser; run with `make test-browser`."""
 
 import shutil
 
@@ -31,28 +31,28 @@ def browser():
 
 @pytest.fixture
 def opened(browser, run_folder, experiment_folder, tmp_path):
-    """The page of one run and one experiment, wide; in the end the browser must have had nothing to complain about."""
+    """The page of one run and one experiment in a wide window; afterwards the browser's log must be empty."""
     browser.set_window_size(1280, 1000)
     browser.get(write_page([run_folder, experiment_folder], tmp_path / "report.html").as_uri())
     yield browser
     assert browser.get_log("browser") == []
 
 
-def press(opened, title: str) -> None:
-    """Press the tab of a run or experiment."""
-    next(one for one in opened.find_elements("css selector", "#tabs button") if title in one.text).click()
+def click_tab(opened, title: str) -> None:
+    """Click the tab of a run or experiment."""
+    next(tab for tab in opened.find_elements("css selector", "#tabs button") if title in tab.text).click()
 
 
-def column(opened, heading: str, place: int = 0) -> list[str]:
-    """The text of a column of the first table with that heading, from top to bottom."""
+def column(opened, heading: str, index: int = 0) -> list[str]:
+    """The text of a column, from top to bottom, of the first table that has this heading."""
     tables = opened.find_elements("xpath", f"//table[.//th[contains(., '{heading}')]]")
     return [
-        row.find_elements("css selector", "td")[place].text for row in tables[0].find_elements("xpath", ".//tbody/tr")
+        row.find_elements("css selector", "td")[index].text for row in tables[0].find_elements("xpath", ".//tbody/tr")
     ]
 
 
-def head(opened, heading: str):
-    """The button in a table's head."""
+def heading_button(opened, heading: str):
+    """The button in the heading of a column."""
     return opened.find_element("xpath", f"//th/button[contains(., '{heading}')]")
 
 
@@ -71,25 +71,31 @@ def test_in_a_browser_the_slider_moves_the_curve(opened):
 
 
 @pytest.mark.browser
-def test_in_a_browser_a_pressed_head_sorts_and_empty_cells_stay_last(opened):
-    press(opened, "Sensitivity")
+def test_in_a_browser_the_interval_of_a_number_is_found_even_beyond_the_last_one(opened):
+    found = opened.execute_script("return [-0.1, 0, 1, 1.5, 2.1].map((v) => intervalOf([0, 1, 2], v))")
+    assert found == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.browser
+def test_in_a_browser_clicking_a_heading_sorts_and_empty_cells_stay_last(opened):
+    click_tab(opened, "Sensitivity")
     assert column(opened, "published", 1) == ["81.25", "-", "9.5", "100"]
-    head(opened, "published").click()
+    heading_button(opened, "published").click()
     assert column(opened, "published", 1) == ["9.5", "81.25", "100", "-"]
-    head(opened, "published").click()
+    heading_button(opened, "published").click()
     assert column(opened, "published", 1) == ["100", "81.25", "9.5", "-"]
-    head(opened, "graph").click()
+    heading_button(opened, "graph").click()
     assert column(opened, "published")[:2] == ["9", "10"]  # numbers by size, not by their first digit
-    head(opened, "ours").send_keys("\ue007")  # the Enter key
+    heading_button(opened, "ours").send_keys("\ue007")  # the Enter key
     assert [text.split()[0] for text in column(opened, "published", 2)[:2]] == ["9.50", "81.2"]
-    assert head(opened, "ours").find_element("xpath", "..").get_attribute("aria-sort") == "ascending"
+    assert heading_button(opened, "ours").find_element("xpath", "..").get_attribute("aria-sort") == "ascending"
 
 
 @pytest.mark.browser
 def test_in_a_browser_verdicts_are_badges_with_words_and_names_stay_text(opened, hostile):
     assert opened.execute_script("return document.querySelectorAll('script').length") == 2
     assert hostile in column(opened, "F1 %")
-    press(opened, "Sensitivity <b>now</b>")
+    click_tab(opened, "Sensitivity <b>now</b>")
     badges = opened.find_elements("css selector", "td .badge")
     assert {badge.text.split()[-1] for badge in badges} == {"holds", "above", "below"}
     assert len({badge.value_of_css_property("color") for badge in badges}) == 3
@@ -103,17 +109,17 @@ def test_in_a_browser_verdicts_are_badges_with_words_and_names_stay_text(opened,
 
 @pytest.mark.browser
 @pytest.mark.parametrize("tab", ["adaptkry on", "Sensitivity"])
-def test_in_a_browser_a_phone_scrolls_a_wide_table_in_its_own_box_only(opened, tab):
+def test_in_a_browser_on_a_phone_only_a_wide_table_scrolls_sideways(opened, tab):
     metrics = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:
-        press(opened, tab)
-        wide, window = opened.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
-        assert wide <= window == 390
+        click_tab(opened, tab)
+        page, window = opened.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert page <= window == 390
         if tab == "Sensitivity":
-            ends = opened.execute_script(
+            content, visible = opened.execute_script(
                 "const box = document.querySelector('main .scroll'); return [box.scrollWidth, box.clientWidth]"
             )
-            assert ends[0] > ends[1]
+            assert content > visible
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -21,7 +21,7 @@ CHARTS = [
 
 
 @pytest.mark.parametrize("lines", [LINES, []], ids=["curve", "no curve"])
-def test_neighbouring_panels_of_a_picture_do_not_overlap(tmp_path, monkeypatch, lines):
+def test_neighbouring_charts_of_a_figure_do_not_overlap(tmp_path, monkeypatch, lines):
     density = {"name": "density", "edges": [0, 1, 2], "mass": [1, 3]}
     panels = [
         chart("filter", lines, y="response", behind=density),
@@ -33,7 +33,7 @@ def test_neighbouring_panels_of_a_picture_do_not_overlap(tmp_path, monkeypatch, 
     path = write_charts(tmp_path / "a.png", panels, 3, title="a title", panel=(10, 7.5), dpi=72)
     assert path.read_bytes().startswith(b"\x89PNG")
     (figure,) = figures
-    boxes = [axes.get_tightbbox() for axes in figure.axes[:3]]  # the histogram has axes of its own, without labels
+    boxes = [axes.get_tightbbox() for axes in figure.axes[:3]]  # the axes of the histogram follow, without labels
     gaps = [right.x0 - left.x1 for left, right in pairwise(boxes)]
     assert min(gaps) > 1
     assert figure.get_suptitle() == "a title"
@@ -56,13 +56,13 @@ def test_numbers_of_a_logarithmic_axis_are_plain(tmp_path, monkeypatch):
     assert "mathdefault" not in text
 
 
-def test_a_grid_holds_every_chart_under_one_legend(tmp_path):
+def test_a_grid_has_every_chart_and_one_legend(tmp_path):
     grid = write_charts(tmp_path / "grid.svg", CHARTS, columns=3).read_text()
     assert grid.count('id="axes_') >= len(CHARTS)
     assert grid.count('id="legend_') == 1
 
 
-def test_a_users_matplotlib_settings_change_nothing_and_are_left_alone(tmp_path):
+def test_matplotlib_settings_of_the_user_are_ignored_and_kept(tmp_path):
     plain = write_chart(tmp_path / "a.svg", CHARTS[0]).read_bytes()
     with plt.rc_context({"font.size": 30, "lines.linewidth": 9}):
         assert write_chart(tmp_path / "b.svg", CHARTS[0]).read_bytes() == plain
@@ -72,6 +72,6 @@ def test_a_users_matplotlib_settings_change_nothing_and_are_left_alone(tmp_path)
 @pytest.mark.parametrize(
     ("name", "shown", "message"), [("a.pdf", CHARTS, "got 'a.pdf'"), ("a.svg", [], "got 0 charts")]
 )
-def test_a_picture_of_another_kind_or_of_nothing_is_refused(tmp_path, name, shown, message):
+def test_another_file_format_or_no_chart_is_refused(tmp_path, name, shown, message):
     with pytest.raises(ValueError, match=message):
         write_charts(tmp_path / name, shown)

@@ -25,7 +25,7 @@ def test_a_comparison_names_the_best_and_those_not_significantly_worse():
     assert found["notes"] == ["warning: few nodes"]
 
 
-def test_a_comparison_of_one_split_or_of_nothing_still_has_a_page():
+def test_a_comparison_of_one_split_or_without_results_has_a_report():
     single = GOOD | {"std": None, "low": None, "high": None, "rows": [ROW]}
     found = comparison_report([single, single | {"difference": -0.1}], [], "cora", "accuracy", {})
     assert found["tables"][0]["rows"][1][3]["text"] == "-10.00"

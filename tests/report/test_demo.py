@@ -2,7 +2,7 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.report import charts, demo
 
 
-def test_pictures_of_the_demo_name_their_graph(tmp_path, monkeypatch):
+def test_titles_of_the_demo_contain_the_name_of_the_graph(tmp_path, monkeypatch):
     titles = []
     monkeypatch.setattr(demo, "DEMO_METHODS", {"mlp": "features only"})
     monkeypatch.setattr(demo, "csbm", lambda **options: csbm(**options | {"nodes": 100}))

@@ -6,12 +6,12 @@ import pytest
 from adaptkry.report.elements import cell, chart, experiment, finite, matrix, series, table
 
 
-def test_numbers_that_json_lacks_become_gaps():
+def test_nan_and_infinity_become_none():
     assert finite({"a": [float("nan"), (1.0, float("inf"))]}) == {"a": [None, [1.0, None]]}
     assert finite([np.float32(0.5), np.array([1, np.nan]), np.int64(3)]) == [0.5, [1.0, None], 3]
 
 
-def test_an_experiment_is_json_as_it_is():
+def test_an_experiment_can_be_written_as_json():
     drawn = chart("c", [series("s", np.arange(2), [1, np.nan], low=[0, 0], high=[2, 2])])
     found = experiment(
         "t",
@@ -39,6 +39,6 @@ def test_an_experiment_is_json_as_it_is():
         ),
     ],
 )
-def test_what_no_page_could_draw_is_refused(build, message):
+def test_parts_that_a_page_cannot_draw_are_refused(build, message):
     with pytest.raises((ValueError, TypeError), match=message):
         build()

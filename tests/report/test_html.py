@@ -1,4 +1,4 @@
-"""The report page: its data, and that no name in them becomes markup."""
+"""The report page: its data, and that names in the data never become markup."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from adaptkry.report import html
 from adaptkry.report.html import read_facts, write_figures, write_page
 
 
-def test_names_cannot_leave_the_data(run_folder, hostile):
+def test_names_in_the_data_never_become_markup(run_folder, hostile):
     page = html.page([read_facts(run_folder)])
     assert hostile not in page
     assert page.count("</script>") == 2
@@ -19,7 +19,7 @@ def test_names_cannot_leave_the_data(run_folder, hostile):
     assert json.loads(data[1])[0]["charts"][-1]["names"][0] == hostile
 
 
-def test_a_page_needs_nothing_from_elsewhere_and_is_small(run_folder):
+def test_a_page_loads_no_other_files_and_is_small(run_folder):
     page = html.page([read_facts(run_folder)] * 3)
     assert not re.search(r"""(src|href)\s*=|@import|url\(""", page)
     assert len(page) < 5_000_000
@@ -30,14 +30,14 @@ def test_a_folder_without_facts_is_refused(tmp_path):
         write_page([tmp_path], tmp_path / "page.html")
 
 
-def test_a_page_holds_runs_and_experiments_side_by_side(run_folder, experiment_folder, hostile, tmp_path):
+def test_a_page_can_show_runs_and_experiments(run_folder, experiment_folder, hostile, tmp_path):
     page = write_page([run_folder, experiment_folder], tmp_path / "page.html").read_text(encoding="utf-8")
     assert hostile not in page
     assert page.count("</script>") == 2
     assert len(page) < 5_000_000
 
 
-def test_missing_keys_of_an_experiment_mean_empty(tmp_path):
+def test_missing_keys_of_an_experiment_become_empty_parts(tmp_path):
     bare = {"kind": "experiment", "charts": [{"series": [{"name": "a", "x": [1], "y": [2]}]}], "tables": [{}]}
     (tmp_path / "facts.json").write_text(json.dumps(bare))
     data = re.search(r'id="data">(.*?)</script>', html.page([read_facts(tmp_path)]), re.DOTALL)
@@ -47,7 +47,7 @@ def test_missing_keys_of_an_experiment_mean_empty(tmp_path):
     assert shown["charts"][0]["series"][0]["low"] is None
 
 
-def test_provenance_of_older_experiments_is_still_shown():
+def test_the_provenance_of_experiments_of_version_0_1_is_shown():
     assert '"provenance": {"version": "1"}' in html.page([{"kind": "experiment", "made": {"version": "1"}}])
 
 
@@ -61,13 +61,13 @@ def test_provenance_of_older_experiments_is_still_shown():
         ('{"kind": "experiment", "charts": [{"series": [{"name": "a"}]}]}', "cannot be read"),
     ],
 )
-def test_facts_of_no_known_kind_are_refused_in_one_sentence(tmp_path, text, message):
+def test_invalid_facts_are_refused(tmp_path, text, message):
     (tmp_path / "facts.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         write_page([tmp_path], tmp_path / "page.html")
 
 
-def test_figures_are_every_chart_as_svg_and_png(run_folder, experiment_folder, tmp_path):
+def test_every_chart_is_written_as_svg_and_png(run_folder, experiment_folder, tmp_path):
     drawn = write_figures([run_folder, experiment_folder], tmp_path / "new" / "figures")
     assert {path.suffix for path in drawn} == {".svg", ".png"}
     assert [path.stem for path in drawn[::2]] == [

@@ -10,25 +10,25 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.report import inspection
 
 
-def by_hand(graph: Graph) -> int:
-    """Duplicates counted one node after the other."""
-    seen, duplicates = set(), 0
+def duplicates_one_by_one(graph: Graph) -> int:
+    """The number of duplicates, by comparing each node with all earlier ones."""
+    earlier, duplicates = set(), 0
     for node in range(graph.nodes):
         neighbours = tuple(graph.indices[graph.indptr[node] : graph.indptr[node + 1]].tolist())
-        mark = neighbours, None if graph.features is None else tuple(graph.x[node].tolist())
-        duplicates += bool(neighbours) and mark in seen
-        seen.add(mark)
+        key = neighbours, None if graph.features is None else tuple(graph.x[node].tolist())
+        duplicates += bool(neighbours) and key in earlier
+        earlier.add(key)
     return duplicates
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["none", "dense", "sparse"]))
-def test_duplicates_are_those_counted_one_by_one(seed, directed, kind):
+def test_duplicates_agree_with_a_count_one_by_one(seed, directed, kind):
     random = np.random.default_rng(seed)
     edges = random.integers(0, random.integers(2, 9), (2, random.integers(0, 20)))
     x = random.integers(0, 2, (12, 2)) * random.choice([-1.0, 1.0], (12, 2))  # zeros of both signs
     features = {"none": None, "dense": torch.from_numpy(x), "sparse": sp.csr_array(x)}[kind]
     graph = Graph(edges, features, nodes=12, directed=directed)
-    assert inspection.duplicate_nodes(graph) == by_hand(graph)
+    assert inspection.duplicate_nodes(graph) == duplicates_one_by_one(graph)
 
 
 def test_leaves_of_a_star_are_duplicates_only_with_the_same_features():
@@ -38,7 +38,7 @@ def test_leaves_of_a_star_are_duplicates_only_with_the_same_features():
     assert inspection.duplicate_nodes(Graph(star, torch.arange(5.0)[:, None])) == 0
 
 
-def test_isolated_nodes_are_no_duplicates():
+def test_isolated_nodes_are_not_duplicates():
     assert inspection.duplicate_nodes(Graph(np.empty((2, 0), int), torch.ones(3, 1))) == 0
 
 

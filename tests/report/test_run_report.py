@@ -1,4 +1,4 @@
-"""The facts of a run, and the files that are drawn from them."""
+"""The facts of a run, and the files that are written from them."""
 
 from pathlib import Path
 
@@ -31,8 +31,8 @@ def test_quantiles_of_the_explorer_are_those_of_the_spectrum(facts, graph):
 def test_confusion_counts_every_tested_node_once(facts, run, three_splits):
     counts = np.array(chart(facts, "Confusion matrix")["counts"])
     assert counts.sum() == int(three_splits.test.sum())
-    right = np.trace(counts) / counts.sum()
-    assert right == pytest.approx(np.mean([result.test for result in run.results]), abs=1e-6)
+    accuracy = np.trace(counts) / counts.sum()
+    assert accuracy == pytest.approx(np.mean([result.test for result in run.results]), abs=1e-6)
 
 
 def test_the_mean_of_the_filter_chart_is_that_of_the_trainings(facts):
@@ -43,7 +43,7 @@ def test_the_mean_of_the_filter_chart_is_that_of_the_trainings(facts):
     assert drawn["behind"]["edges"] == sorted(drawn["behind"]["edges"])
 
 
-def test_facts_are_computed_once_and_the_trained_tau_has_its_density(monkeypatch, run, graph, three_splits):
+def test_each_fact_is_computed_once_and_the_density_of_the_trained_tau_too(monkeypatch, run, graph, three_splits):
     calls = []
 
     def counting(function, name):

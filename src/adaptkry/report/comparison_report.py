@@ -1,4 +1,4 @@
-"""The leaderboard of `adaptkry compare` as an experiment: a table, a chart, and a sentence about the best method."""
+"""The report of `adaptkry compare`: a leaderboard, a chart and a sentence about the best method."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,16 +9,16 @@ COMPARISON_COLUMNS = (
     "could not run",
 )  # fmt: skip
 COMPARISON_NOTE = (
-    "95 % interval: of the mean, Student's t over splits. To the best: mean difference over the same splits, in "
-    "percentage points, with its 95 % interval. Tried: number of settings that validation chose from. Seconds and "
-    "memory include trying them."
+    "95 % interval: confidence interval of the mean over splits (Student's t). To the best: mean paired difference to "
+    "the best method over the same splits, in percentage points, with its 95 % interval. Tried: number of settings "
+    "that were compared on validation nodes; seconds and peak memory include all of them."
 )
 
 
 def comparison_report(
     entries: Sequence[dict], warnings: Sequence[str], graph_name: str, metric: str, provenance: Mapping[str, object]
 ) -> dict:
-    """The entries of `selection.compare.compare`, best first, as an experiment."""
+    """Return the entries of `selection.compare.compare`, best first, as an experiment."""
     lines = [comparison_cells(entry) for entry in entries]
     columns = [name for name in COMPARISON_COLUMNS if name != "could not run" or any(line[name] for line in lines)]
     ranked = [entry for entry in entries if entry["mean"] is not None]
@@ -33,7 +33,7 @@ def comparison_report(
     return experiment(
         f"Methods on {graph_name}",
         lead=best_method(ranked, metric),
-        tables=[table(f"Test {metric} (%), the same splits for all methods", columns, rows, COMPARISON_NOTE)],
+        tables=[table(f"Test {metric} (%) on the same splits", columns, rows, COMPARISON_NOTE)],
         charts=[chart(f"Test {metric} on {graph_name}", [scores], x="method", y=f"test {metric} (%)")]
         if ranked
         else [],
@@ -43,7 +43,7 @@ def comparison_report(
 
 
 def best_method(ranked: Sequence[dict], metric: str) -> str:
-    """A sentence about the method with the best mean, and those that do not differ from it significantly."""
+    """Return a sentence that names the method with the best mean, and those that are not significantly worse."""
     if not ranked:
         return "No method could run."
     best, *others = ranked
@@ -53,21 +53,21 @@ def best_method(ranked: Sequence[dict], metric: str) -> str:
     if not others or splits < 2:
         return sentence
     close = [
-        one["method"]
-        for one in others
-        if one["difference"] is not None and one["difference"] + one["difference_half_width"] >= 0
+        entry["method"]
+        for entry in others
+        if entry["difference"] is not None and entry["difference"] + entry["difference_half_width"] >= 0
     ]
     if not close:
-        return f"{sentence} The 95 % interval of every other method's difference to it is below zero."
+        return f"{sentence} All other methods are significantly worse (95 %)."
     return f"{sentence} Not significantly worse (95 %): {', '.join(close)}."
 
 
 def comparison_cells(entry: dict) -> dict[str, TableCell]:
-    """One row of a leaderboard, by column."""
+    """Return the cells of one row of the leaderboard, by column."""
     if entry["mean"] is None:
         reason = entry["failed"] or "every training failed"
         return dict.fromkeys(COMPARISON_COLUMNS) | {"method": entry["method"], "could not run": reason}
-    has_spread = entry["std"] is not None  # one split has none
+    has_spread = entry["std"] is not None  # a single split has no standard deviation
     peak = entry["peak_bytes"]
     mean = f"{100 * entry['mean']:.2f}" + (f" ± {100 * entry['std']:.2f}" if has_spread else "")
     return {
@@ -86,7 +86,7 @@ def comparison_cells(entry: dict) -> dict[str, TableCell]:
 
 
 def difference_to_best(entry: dict, has_spread: bool) -> str:
-    """The mean difference to the best method in percentage points, with its interval where there are several splits."""
+    """Return the mean difference to the best method in percentage points, with its interval if it has one."""
     if entry["difference"] is None:
         return "-"
     if entry["difference"] == 0:
@@ -97,5 +97,5 @@ def difference_to_best(entry: dict, has_spread: bool) -> str:
 
 
 def percent(share: float | None) -> float | None:
-    """A share in per cent."""
+    """Convert a share to per cent."""
     return None if share is None else 100 * share

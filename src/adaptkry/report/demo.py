@@ -1,4 +1,4 @@
-"""What `make run` shows: one method on both kinds of graph, and the mathematics behind it, on built-in graphs."""
+"""The commands `adaptkry demo` (also `make run`) and `adaptkry tour`: training and theory on built-in graphs."""
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -30,7 +30,7 @@ DEMO_GRAPHS = {"homophilous": 0.6, "heterophilous": -0.6}  # name -> phi
 
 
 def tour(nodes: int, phi: float, seed: int) -> dict:
-    """What tau does to the spectrum and the basis of a built-in graph, and the checks of the theory, as data."""
+    """Return the effect of tau on the spectrum and the basis of a built-in graph, and the checks of the theory."""
     graph = csbm(nodes=nodes, phi=phi, degree=14, seed=seed)
     return {
         "graph": repr(graph),
@@ -42,7 +42,7 @@ def tour(nodes: int, phi: float, seed: int) -> dict:
 
 
 def effect_of_tau(graph: Graph, degree: int = 10) -> list[dict]:
-    """One row per tau: the spectrum, lambda*, Theorem 1's bound, and the angles between hops."""
+    """Return one row per tau: the spectrum, lambda*, the bound of Theorem 1, and the angles between hops."""
     rows = []
     for tau in TOUR_TAUS:
         P = Propagation(graph, tau)
@@ -62,27 +62,27 @@ def effect_of_tau(graph: Graph, degree: int = 10) -> list[dict]:
     return rows
 
 
-def train_demo(folder: Path, tick: Callable[[], object] = lambda: None) -> list[dict]:
-    """Train three methods where neighbours agree and where they differ; returns one row per graph and method.
+def train_demo(folder: Path, on_run: Callable[[], object] = lambda: None) -> list[dict]:
+    """Train three methods on a homophilous and a heterophilous graph; returns one row per graph and method.
 
     Args:
-        folder: run folders are written below it, and a report of all of them.
-        tick: called after every run.
+        folder: folder for one run folder per row and a report of all runs.
+        on_run: called after every run.
     """
     rows = []
     for kind, phi in DEMO_GRAPHS.items():
         graph = csbm(nodes=800, phi=phi, degree=6, information=0.5, features=32, seed=0)
-        graph.info = replace(graph.info, name=f"{kind} graph")  # appears in the titles
-        chosen = splits.stratified(graph.y, count=5)
+        graph.info = replace(graph.info, name=f"{kind} graph")  # for the titles of the report
+        five_splits = splits.stratified(graph.y, count=5)
         for method, description in DEMO_METHODS.items():
             settings = {"taus": (0.5, 1.0, 1.5), "degree": 6} if method == "adaptkry" else {}
             settings |= {"hidden": 32, "epochs": 150, "patience": 60}
             out = folder / f"{kind}-{method}"
-            run = fit(graph, recipe(method, **settings), chosen, device="cpu", out=out)
+            run = fit(graph, recipe(method, **settings), five_splits, device="cpu", out=out)
             scores = np.array([result.test for result in run.results])
-            figures = {"mean": float(scores.mean()), "std": float(scores.std(ddof=1))}
-            files = write_pages(run, graph, out, chosen)
-            rows.append({"graph": kind, "method": method, "what": description, **figures, **files})
-            tick()
+            summary = {"mean": float(scores.mean()), "std": float(scores.std(ddof=1))}
+            files = write_pages(run, graph, out, five_splits)
+            rows.append({"graph": kind, "method": method, "what": description, **summary, **files})
+            on_run()
     write_page([Path(row["folder"]) for row in rows], folder / "report.html")
     return rows

@@ -1,12 +1,12 @@
-"""Tables, charts and experiments as plain data, from which the report page, pictures and documents are drawn.
+"""Tables, charts and experiments as plain data, from which the report page, chart files and documents are written.
 
-An experiment is a dict that is stored in `facts.json` as it is:
+An experiment is a dict, stored unchanged in `facts.json`:
 
     {"kind": "experiment", "title": str, "lead": str, "notes": [str], "provenance": {str: str},
      "tables": [...], "charts": [...]}
 
-The facts of a run are an experiment with a few more keys (see `run_report`). The functions here build the parts and
-refuse what a page could not draw.
+The facts of a run are an experiment with a few more keys (see `run_report`). The functions of this module build the
+parts and check that the page can draw them.
 
 >>> accuracies = table("Cora", ["tau", "test %"], [[0.5, cell("81.2 ± 0.9", 81.2, "holds")], [1.0, None]])
 >>> curve = chart("tau", [series("Cora", [0.5, 1.0], [81.2, None])], x="tau", y="test %")
@@ -20,12 +20,12 @@ from typing import Any
 
 TableCell = str | int | float | None | dict  # a dict is what `cell` returns
 
-VERDICTS = ("holds", "above", "below", "")  # what a page can show as a badge; paper/verdicts.py decides which
+VERDICTS = ("holds", "above", "below", "")  # shown as a badge; decided in paper/verdicts.py
 NOTHING_MEASURED = "nothing was measured"
 
 
 def finite(value: Any) -> Any:
-    """The value with arrays as lists, and NaN and infinities as None, so that it can be written as JSON."""
+    """Return the value with arrays as lists, and NaN and infinities as None, so that it can be written as JSON."""
     if isinstance(value, Mapping):
         return {name: finite(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -36,27 +36,27 @@ def finite(value: Any) -> Any:
 
 
 def cell(text: str, sort: float | None = None, verdict: str = "") -> dict:
-    """A table cell that shows `text`, sorts by the number `sort`, and may carry a verdict as a badge.
+    """Return a table cell with a displayed text, a number to sort by, and optionally a verdict as a badge.
 
     Args:
-        text: what is displayed, such as "81.2 ± 0.9".
-        sort: the number that its column sorts by; None sorts last, or as text where no cell has a number.
+        text: displayed text, such as "81.2 ± 0.9".
+        sort: number by which the column is sorted; None sorts last, or by text if no cell has a number.
         verdict: "holds", "above", "below", or "" for none.
     """
     if verdict not in VERDICTS:
-        raise ValueError(f"a verdict must be one of {', '.join(map(repr, VERDICTS))}; got {verdict!r}.")
+        raise ValueError(f"verdict must be one of {', '.join(map(repr, VERDICTS))}; got {verdict!r}.")
     return {"text": str(text), "sort": finite(sort), "verdict": verdict}
 
 
 def cell_text(value: TableCell) -> str:
-    """A cell as text, for a terminal or a document; an empty cell is "-"."""
+    """Return a cell as text, for a terminal or a document; an empty cell is "-"."""
     if isinstance(value, dict):
         return " ".join(part for part in (value["text"], value.get("verdict")) if part) or "-"
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[TableCell]], note: str = "") -> dict:
-    """A table that can be sorted by any of its columns; every row has one cell per column."""
+    """Return a table; every row has one cell per column, and `note` is shown below the table."""
     cells = [[cell(**value) if isinstance(value, dict) else finite(value) for value in row] for row in rows]
     for row in cells:
         if len(row) != len(columns):
@@ -74,15 +74,15 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[TableCell]
 def series(
     name: str, x: Iterable, y: Iterable, low: Iterable | None = None, high: Iterable | None = None, dashed: bool = False
 ) -> dict:
-    """One line of a chart.
+    """Return one line of a chart.
 
     Args:
-        name: its name in the legend.
-        x: numbers, or names: then the chart shows points side by side, in the order in which the names first occur.
+        name: name in the legend.
+        x: numbers; or names, which gives points instead of a line, in the order in which the names first occur.
         y: numbers; None or NaN leaves a gap.
         low: lower ends of the intervals, or None.
         high: upper ends of the intervals, or None.
-        dashed: whether the line is dashed, such as for published values.
+        dashed: whether the line is dashed, as for published values.
     """
     given = {"x": x, "y": y, "low": low, "high": high}
     parts: dict[str, Any] = {part: None if v is None else finite(list(v)) for part, v in given.items()}
@@ -92,7 +92,7 @@ def series(
                 f"{part} of series {name!r} must have {len(parts['x'])} values, as many as x; got {len(parts[part])}."
             )
     if (low is None) != (high is None):
-        raise ValueError(f"series {name!r} needs both ends of its intervals or none; got one. Pass low and high.")
+        raise ValueError(f"series {name!r} needs both ends of its intervals, or none; got one. Pass low and high.")
     return {"name": str(name), **parts, "dashed": bool(dashed)}
 
 
@@ -106,24 +106,26 @@ def chart(
     behind: dict | None = None,
     empty: str = NOTHING_MEASURED,
 ) -> dict:
-    """A line chart of one or several `series`.
+    """Return a line chart.
 
     Args:
-        title: its heading.
-        series: what `series` returned.
-        x: label of the horizontal axis.
-        y: label of the vertical axis.
-        log: whether the vertical axis is logarithmic; all y must then be positive.
-        behind: a histogram drawn in grey behind the lines; only its shape matters:
+        title: heading.
+        series: lines, from `series`.
+        x: label of the x-axis.
+        y: label of the y-axis.
+        log: whether the y-axis is logarithmic; all y must then be positive.
+        behind: histogram drawn in grey behind the lines, scaled to fit the chart:
             {"name": str, "edges": [m + 1 numbers], "mass": [m numbers]}.
-        empty: text in place of lines where no series has a value.
+        empty: text to show if no series has a value.
     """
-    named = {isinstance(v, str) for line in series for v in line["x"]}
-    if len(named) > 1:
+    is_name = {isinstance(v, str) for line in series for v in line["x"]}
+    if len(is_name) > 1:
         raise ValueError(f"x of chart {title!r} must be all names or all numbers; got both.")
-    below = [v for line in series for v in line["y"] if log and v is not None and v <= 0]
-    if below:
-        raise ValueError(f"y of the logarithmic chart {title!r} must be positive; got {below[0]}. Try log=False.")
+    not_positive = [v for line in series for v in line["y"] if log and v is not None and v <= 0]
+    if not_positive:
+        raise ValueError(
+            f"y of the logarithmic chart {title!r} must be positive; got {not_positive[0]}. Try log=False."
+        )
     return {
         "kind": "lines", "title": title, "x": x, "y": y, "log": bool(log), "series": list(series),
         "behind": finite(behind), "empty": empty,
@@ -131,14 +133,14 @@ def chart(
 
 
 def matrix(title: str, names: Sequence[str], counts: Iterable[Iterable[int]], *, x: str = "", y: str = "") -> dict:
-    """A chart of a square matrix of counts, such as a confusion matrix; each row is shaded by its shares.
+    """Return a chart of a square matrix of counts, such as a confusion matrix.
 
     Args:
-        title: its heading.
+        title: heading.
         names: names of rows and columns.
-        counts: non-negative numbers [c, c].
-        x: what the columns are.
-        y: what the rows are.
+        counts: non-negative numbers [c, c]; cells are shaded by their share of the row.
+        x: label of the columns.
+        y: label of the rows.
     """
     labels, rows = [str(name) for name in names], [list(row) for row in finite(counts)]
     if [len(row) for row in rows] != [len(labels)] * len(labels):
@@ -157,15 +159,15 @@ def experiment(
     notes: Sequence[str] = (),
     provenance: Mapping[str, object] | None = None,
 ) -> dict:
-    """The facts of an experiment.
+    """Return the facts of an experiment.
 
     Args:
-        title: its name, also on its tab.
-        lead: what was found, in a sentence or two.
-        tables: what `table` returned.
-        charts: what `chart` and `matrix` returned.
-        notes: what a reader must know; notes that start with "warning:" are highlighted.
-        provenance: where it comes from: version, commit, device, date.
+        title: heading, also shown on the tab.
+        lead: summary in one or two sentences.
+        tables: tables, from `table`.
+        charts: charts, from `chart` and `matrix`.
+        notes: remarks; those that start with "warning:" are highlighted.
+        provenance: version, commit, device and date of the results.
     """
     return {
         "kind": "experiment",
@@ -179,9 +181,9 @@ def experiment(
 
 
 def checked_experiment(facts: Mapping) -> dict:
-    """An experiment, such as one read from disk, with empty parts for missing keys, checked like one built here.
+    """Check an experiment that was read from disk; missing keys become empty parts, and extra keys of runs are kept.
 
-    Keys that only runs have are kept. `made` is what version 0.1 called `provenance`.
+    Version 0.1 called `provenance` `made`.
     """
     try:
         known = experiment(
@@ -197,16 +199,16 @@ def checked_experiment(facts: Mapping) -> dict:
     return {**facts, **known, "kind": facts.get("kind", "experiment")}
 
 
-def checked_chart(found: Mapping) -> dict:
-    """A chart of either kind, checked like one built here."""
-    parts = {name: value for name, value in found.items() if name != "kind"}
-    if found.get("kind") == "matrix":
+def checked_chart(stored: Mapping) -> dict:
+    """Check a chart that was read from disk."""
+    parts = {name: value for name, value in stored.items() if name != "kind"}
+    if stored.get("kind") == "matrix":
         return matrix(**parts)
     return chart(**{"title": "", **parts, "series": [series(**line) for line in parts.get("series", ())]})
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """A number with its noun or verb in the singular or plural.
+    """Return a number with its noun or verb in the singular or plural.
 
     >>> counted(1, "is", "are"), counted(3, "line", "lines")
     ('1 is', '3 lines')
@@ -215,7 +217,7 @@ def counted(number: int, one: str, several: str) -> str:
 
 
 def spread(lines: Sequence[Sequence[float | None]]) -> tuple[list, list, list]:
-    """Mean, lowest and highest value over lines of the same length; None where no line has a number."""
+    """Return the mean, minimum and maximum over lines of the same length; None where no line has a number."""
     columns = [[v for v in column if v is not None] for column in zip(*lines, strict=True)]
     means = [sum(column) / len(column) if column else None for column in columns]
     return means, [min(column, default=None) for column in columns], [max(column, default=None) for column in columns]

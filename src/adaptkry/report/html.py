@@ -1,7 +1,7 @@
-"""The report page: one HTML file that works from disk, without a server and without network access.
+"""The report page: one HTML file that needs neither a server nor network access.
 
-Charts are drawn by a small script of this package: a page has a few hundred kilobytes, where a charting library would
-fill the five megabytes that a page may have.
+Charts are drawn by a small script of this package (`page/page.js`): a page has a few hundred kilobytes, while a
+charting library alone would need most of the limit of five megabytes.
 """
 
 import json
@@ -14,16 +14,16 @@ from adaptkry.common.files import write
 from adaptkry.report.charts import write_chart
 from adaptkry.report.elements import checked_experiment, finite
 
-RUN_KEYS = {"title", "tables", "charts", "score", "overview", "explorer"}  # without these there is no run to show
+RUN_KEYS = {"title", "tables", "charts", "score", "overview", "explorer"}  # required keys of the facts of a run
 
 
 def page(facts: Sequence[dict]) -> str:
-    """The page of runs and experiments, from their facts."""
+    """Return the HTML page of runs and experiments, from their facts."""
     parts = {
         name: (files("adaptkry.report") / "page" / f"page.{name}").read_text(encoding="utf-8")
         for name in ("html", "css", "js")
     }
-    # "</script>" inside a name would end the block of data; an escaped slash is the same JSON.
+    # "</script>" inside a name would end the script element; with an escaped slash it is the same JSON.
     data = json.dumps([checked_experiment(one) for one in facts], allow_nan=False)
     data = data.replace("</", "<\\/").replace("<!--", "<\\u0021--")
     text = parts["html"].replace("/*STYLE*/", parts["css"]).replace("/*SCRIPT*/", parts["js"])
@@ -31,17 +31,17 @@ def page(facts: Sequence[dict]) -> str:
 
 
 def write_facts(folder: Path, facts: dict) -> Path:
-    """Store the facts of a run or experiment in its folder."""
+    """Write the facts of a run or experiment to its folder."""
     write(folder / "facts.json", json.dumps(finite(facts), allow_nan=False))
     return folder / "facts.json"
 
 
 def read_facts(path: Path) -> dict:
-    """The facts of a run or experiment, from its folder or from a file."""
+    """Read the facts of a run or experiment from its folder or from a file."""
     file = path if path.is_file() else path / "facts.json"
     if not file.exists():
         raise FileNotFoundError(
-            f"a folder of `adaptkry fit` or `adaptkry compare` is needed; {path} has no facts.json. Check the path."
+            f"a report needs folders of `adaptkry fit` or `adaptkry compare`; {path} has no facts.json. Check the path."
         )
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -59,13 +59,13 @@ def read_facts(path: Path) -> dict:
 
 
 def write_page(folders: Sequence[Path], out: Path) -> Path:
-    """Write the report of runs and experiments as one file."""
+    """Write the report of several run or experiment folders as one HTML file."""
     write(out, page([read_facts(folder) for folder in folders]))
     return out
 
 
 def write_figures(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write every chart of the folders as SVG and PNG, numbered in order; the output folder is created."""
+    """Write every chart of the folders as SVG and PNG files, numbered in order; the output folder is created."""
     charts = [chart for folder in folders for chart in charts_of(read_facts(folder))]
     out.mkdir(parents=True, exist_ok=True)
     names = [f"{number:02d}-{slug(chart['title'])}" for number, chart in enumerate(charts, 1)]
@@ -77,13 +77,13 @@ def write_figures(folders: Sequence[Path], out: Path) -> list[Path]:
 
 
 def charts_of(facts: dict) -> list[dict]:
-    """The charts of an experiment; those of a run get its title, and those without a curve are left out."""
+    """Return the charts of an experiment or a run; charts of a run without a curve are omitted, the others titled."""
     charts = checked_experiment(facts)["charts"]
     if facts["kind"] == "experiment":
         return charts
-    return [one | {"title": f"{one['title']}, {facts['title']}"} for one in charts if one.get("series", True)]
+    return [chart | {"title": f"{chart['title']}, {facts['title']}"} for chart in charts if chart.get("series", True)]
 
 
 def slug(title: str) -> str:
-    """A title as a file name without separators, so that no title can leave the folder."""
+    """Convert a title to a file name without path separators, so that files stay inside the output folder."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60] or "chart"

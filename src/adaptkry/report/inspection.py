@@ -1,4 +1,4 @@
-"""What a graph is like, before anything is trained on it."""
+"""Properties of a graph, before anything is trained on it (`adaptkry inspect`)."""
 
 from dataclasses import asdict
 
@@ -13,11 +13,11 @@ from adaptkry.spectral import spectrum, theory
 from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.propagation import Propagation
 
-SMALL_CLASS = 10  # nodes; below this, a class may be absent from validation or test
+MIN_CLASS_SIZE = 10  # nodes; a smaller class may be absent from the validation or test nodes
 
 
 def inspect_graph(graph: Graph) -> dict:
-    """Size, components, homophily, spectrum, mixing bound, a range of taus to try and warnings, as plain data."""
+    """Return size, components, homophily, spectrum, mixing bound, a range of taus to try and warnings as plain data."""
     undirected = graph.undirected()
     components, _ = undirected.components()
     degree = undirected.degree()
@@ -48,27 +48,27 @@ def inspect_graph(graph: Graph) -> dict:
 
 
 def defined_measures(graph: Graph) -> dict[str, float]:
-    """The homophily measures that are defined for this graph."""
-    found = {}
+    """Return the homophily measures that are defined for this graph."""
+    values = {}
     for name, measure in MEASURES.items():
         try:
-            found[name] = measure(graph)
-        except ValueError:  # not defined without labels, or for one class
+            values[name] = measure(graph)
+        except ValueError:  # not defined without labels, or for a single class
             continue
-    return found
+    return values
 
 
 def suggested_taus(adjusted: float | None) -> str:
-    """A range of taus to try: small tau smooths, large tau sharpens; from the paper's table of best tau sets."""
+    """Return a range of taus to try, from the paper's table of best taus: small tau smooths, large tau sharpens."""
     if adjusted is None:
-        return "0.5 to 1.0 (there are no labels to judge by)"
+        return "0.5 to 1.0 (homophily is unknown without labels)"
     if adjusted > 0.3:
-        return "0.1 to 1.1: neighbours agree, accuracy depends little on tau"
-    return "0.6 to 1.8: neighbours do not agree, larger tau keeps differences"
+        return "0.1 to 1.1: the graph is homophilous, accuracy depends little on tau"
+    return "0.6 to 1.8: the graph is not homophilous, larger tau preserves differences between neighbours"
 
 
 def warnings(graph: Graph) -> list[str]:
-    """What may distort a result."""
+    """Return properties of the graph that may distort results."""
     found = []
     duplicates, isolated = duplicate_nodes(graph), int(graph.isolated().sum())
     if duplicates:
@@ -77,43 +77,43 @@ def warnings(graph: Graph) -> list[str]:
             f"training nodes may reveal test labels"
         )
     if isolated:
-        found.append(f"{counted(isolated, 'node has', 'nodes have')} no edge: propagation leaves their features as is")
+        found.append(f"{counted(isolated, 'node has', 'nodes have')} no edges: propagation does not change features")
     if graph.features is not None and graph.features.shape[1] and not sp.issparse(graph.features):
         empty = int((torch.as_tensor(graph.features).abs().sum(1) == 0).sum())
         if empty:
             found.append(f"{counted(empty, 'node has', 'nodes have')} all-zero features")
     known = graph.y[graph.y >= 0]
-    if len(known) and int(torch.bincount(known).min()) < SMALL_CLASS:
-        found.append(f"a class has fewer than {SMALL_CLASS} nodes: it may be absent from validation or test")
+    if len(known) and int(torch.bincount(known).min()) < MIN_CLASS_SIZE:
+        found.append(f"a class has fewer than {MIN_CLASS_SIZE} nodes: validation or test nodes may not include it")
     return found
 
 
 def duplicate_nodes(graph: Graph) -> int:
-    """Number of nodes whose neighbours and features equal those of an earlier node (as in Chameleon and Squirrel)."""
+    """Count nodes with the same neighbours and features as an earlier node (Chameleon and Squirrel have many)."""
     group = neighbour_groups(graph)
-    nodes = np.flatnonzero((group >= 0) & (np.bincount(group + 1)[group + 1] > 1))  # only these need their features
+    nodes = np.flatnonzero((group >= 0) & (np.bincount(group + 1)[group + 1] > 1))  # compare features of these only
     keys = group[nodes, None]
     if graph.features is not None and len(nodes):
         rows = graph.features[nodes].toarray() if sp.issparse(graph.features) else graph.features[nodes].numpy()
-        keys = np.column_stack([keys, row_groups(rows + 0.0)])  # -0.0 becomes 0.0: bytes are compared
+        keys = np.column_stack([keys, row_groups(rows + 0.0)])  # -0.0 becomes 0.0, since bytes are compared
     return len(nodes) - len(np.unique(keys, axis=0))
 
 
 def neighbour_groups(graph: Graph) -> np.ndarray:
-    """A number for each node [n], equal for nodes with the same neighbours; -1 for isolated nodes."""
+    """Return a group number for each node [n], equal for nodes with the same neighbours; -1 for isolated nodes."""
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
     degree = np.diff(indptr)
     order = np.argsort(degree, kind="stable")
     sizes, starts = np.unique(degree[order], return_index=True)
-    found, used = np.full(graph.nodes, -1), 0
-    for size, nodes in zip(sizes, np.split(order, starts[1:]), strict=True):  # neighbour lists of one length: a matrix
+    groups, first = np.full(graph.nodes, -1), 0
+    for size, nodes in zip(sizes, np.split(order, starts[1:]), strict=True):  # lists of equal length form a matrix
         if size:
-            found[nodes] = used + row_groups(indices[indptr[nodes, None] + np.arange(size)])
-            used += len(nodes)
-    return found
+            groups[nodes] = first + row_groups(indices[indptr[nodes, None] + np.arange(size)])
+            first += len(nodes)
+    return groups
 
 
 def row_groups(rows: np.ndarray) -> np.ndarray:
-    """A number for each row [n, d], equal for rows of the same bytes."""
+    """Return a group number for each row of a matrix [n, d], equal for rows with the same bytes."""
     as_bytes = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
     return np.unique(as_bytes[:, 0], return_inverse=True)[1]

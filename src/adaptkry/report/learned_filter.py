@@ -13,15 +13,15 @@ from adaptkry.spectral.operators import Diagonal
 from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.training.run import Run
 
-AVERAGED_COLUMNS = 64  # of the features; the polynomials of an orthonormal basis are averaged over them
+AVERAGED_COLUMNS = 64  # feature columns over which the polynomials of an orthonormal basis are averaged
 
 
 def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | None:
-    """The learned filter g of each member at operator eigenvalues `grid` [m], for the first direction: [m, b].
+    """Return the learned filter g of each member at operator eigenvalues `grid` [m], for the first direction: [m, b].
 
-    Several tied taus share the weights of one polynomial, which is what is returned, as in the paper. An orthonormal
-    basis has other polynomials for every feature column; their mean over columns is returned. None if no single curve
-    represents the filter, or if it takes a graph and there is none.
+    Tied taus share the weights of one polynomial, which is returned, as in the paper. An orthonormal basis has
+    different polynomials for each feature column, and their mean over columns is returned. None if no single curve
+    represents the filter, or if it needs the graph and `graph` is None.
     """
     recipe = run.recipes[0]
     source = ALL_BASES[recipe.basis].response_from
@@ -38,7 +38,7 @@ def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | No
 
 
 def hop_coefficients(run: Run, recipe: Recipe) -> Tensor:
-    """Coefficients of the basis terms for each member, averaged over channels: [K + 1, b]."""
+    """Return the coefficients of the basis terms of each member, averaged over channels: [K + 1, b]."""
     w = filter_weights(recipe, {name: weight.double() for name, weight in run.weights.items()})  # [b, ..., K + 1]
     scale = run.info.hop_scale
     w = w * torch.tensor(scale) if len(scale) == w.shape[-1] else w
@@ -46,7 +46,7 @@ def hop_coefficients(run: Run, recipe: Recipe) -> Tensor:
 
 
 def polynomial_responses(recipe: Recipe, grid: Tensor) -> Tensor:
-    """The basis polynomials at `grid`: [m, K + 1]. A basis applied to a spectrum gives its responses."""
+    """Evaluate the basis polynomials at `grid`: [m, K + 1]. A basis applied to a spectrum gives its responses."""
     basis = ALL_BASES[recipe.basis]
     basis = BASES[basis.expands_in[0]] if basis.expands_in else basis  # the filter's weights are those of that basis
     ones = torch.ones(len(grid), 1, dtype=torch.float64)
@@ -54,10 +54,10 @@ def polynomial_responses(recipe: Recipe, grid: Tensor) -> Tensor:
 
 
 def orthonormal_responses(graph: Graph, recipe: Recipe, grid: Tensor) -> Tensor:
-    """The polynomials of the orthonormal basis of the graph's features at `grid`, averaged over columns: [m, K + 1]."""
+    """Evaluate the orthonormal polynomials of the graph's features at `grid`, averaged over columns: [m, K + 1]."""
     P = propagation(graph, recipe, recipe.taus[0], recipe.directions[0])
     x = scaled_features(graph, recipe)[:, :AVERAGED_COLUMNS].double()
-    known = recurrence(P, x, recipe.degree)
+    coefficients = recurrence(P, x, recipe.degree)
     ones = torch.ones(len(grid), x.shape[1], dtype=torch.float64)
-    found = stack(list(replay(Diagonal(grid), ones, recipe.degree, recurrence=known)))
-    return (found * known.norm if dict(recipe.basis_options).get("keep_norm") else found).mean(2)
+    terms = stack(list(replay(Diagonal(grid), ones, recipe.degree, recurrence=coefficients)))
+    return (terms * coefficients.norm if dict(recipe.basis_options).get("keep_norm") else terms).mean(2)

@@ -1,8 +1,7 @@
-"""The facts of a run: computed once, while the graph is in memory, and stored as data for the page and the picture.
+"""The report of a run: its facts are computed once, while the graph is in memory, and page and picture show them.
 
-They are an experiment (see `elements`) with `"kind": "run"` and three more keys: `score` (the result as text),
-`overview` (one row of a table of several runs) and `explorer` (what the page needs to show the filter for any tau; None
-without a graph).
+The facts are an experiment (see `elements`) with `"kind": "run"` and three more keys: `score` (the result as text),
+`overview` (one row of the table that compares runs) and `explorer` (data of the tau explorer; None without a graph).
 """
 
 from collections.abc import Sequence
@@ -28,18 +27,18 @@ from adaptkry.training.run import Run
 
 EXPLORER_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))
 BINS = 41
-LARGE = 1_000_000  # entries; from here on only every third tau of the explorer is computed
+LARGE = 1_000_000  # entries; for larger graphs only every third tau of the explorer is computed
 ANGLE_COLUMNS = 256  # feature columns over which angles are averaged
-NO_CURVE = "this method has no filter\nthat a single curve could show"
-TRAININGS = "mean and range of trainings"
+NO_CURVE = "the filter of this method\nis not a single curve"
+TRAININGS = "mean and range over trainings"
 
 
 def write_pages(run: Run, graph: Graph | None, folder: Path | str, splits: Splits) -> dict[str, str]:
-    """Write the picture, facts and page of a run into its folder; returns their paths.
+    """Write the facts, the picture and the page of a run to its folder; returns their paths.
 
     Args:
-        run: a run of which at least one training succeeded.
-        graph: the graph it was trained on; None for a run on a basis folder, which has no spectrum.
+        run: a run with at least one successful training.
+        graph: the graph it was trained on; None for a run on a basis folder.
         folder: the run folder.
         splits: the splits it was trained on.
     """
@@ -52,20 +51,20 @@ def write_pages(run: Run, graph: Graph | None, folder: Path | str, splits: Split
 
 
 def write_picture(path: Path, facts: dict, title: str) -> Path:
-    """Draw the charts of a run into one file."""
+    """Draw all charts of a run into one file."""
     columns = 2 if len(facts["charts"]) == 4 else 3
     return charts.write_charts(path, facts["charts"], columns, title=title, panel=(10, 7.5), dpi=150)
 
 
 def run_report(run: Run, graph: Graph | None, splits: Splits) -> dict:
-    """Everything that the page and the picture show of a run; what needs a graph is left out without one."""
+    """Return everything that page and picture show of a run; without a graph, parts that need it are omitted."""
     recipe, info = run.recipes[0], run.info
     densities = {} if graph is None else spectra(graph, recipe.taus[0])
     trained = densities.get(recipe.taus[0])
     grid, responses = responses_of(run, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
     counts = confusion(run, graph, splits)
     names = [str(name) for name in info.class_names or range(run.shape.classes)]
-    drawn = [
+    run_charts = [
         filter_chart(grid, responses, recipe.taus[0], trained),
         *curve_charts(run.curves, info.metric),
         *hop_charts(run, graph, recipe),
@@ -76,7 +75,7 @@ def run_report(run: Run, graph: Graph | None, splits: Splits) -> dict:
         f"{recipe.method} on {info.graph}",
         lead=lead(run),
         tables=tables_of(run, graph, names, np.array(counts)),
-        charts=drawn,
+        charts=run_charts,
         notes=[f"warning: {text}" for text in info.warnings],
         provenance={name: getattr(info, name) for name in ("version", "commit", "device", "torch", "python")},
     )
@@ -86,7 +85,7 @@ def run_report(run: Run, graph: Graph | None, splits: Splits) -> dict:
 
 
 def score_text(run: Run) -> str:
-    """Mean and standard deviation of the chosen trainings' test scores in per cent."""
+    """Return mean and standard deviation of the test scores of the chosen trainings, in per cent."""
     scores = np.array([run.results[i].test for i in run.chosen if run.results[i].test is not None]) * 100
     if not len(scores):
         return "-"
@@ -94,7 +93,7 @@ def score_text(run: Run) -> str:
 
 
 def lead(run: Run) -> str:
-    """What the score is of, and how large the graph is."""
+    """Return a sentence that explains the score and gives the size of the graph."""
     info, count = run.info, len(run.chosen)
     over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
     stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries"
@@ -105,7 +104,7 @@ def lead(run: Run) -> str:
 
 
 def spectra(graph: Graph, trained_tau: float) -> dict[float, Density]:
-    """The density of states of P_tau for the taus of the explorer and the trained one, in rising order."""
+    """Compute the density of states of P_tau for the taus of the explorer and the trained tau, in ascending order."""
     taus = usable_taus(graph)[:: 1 if graph.entries < LARGE else 3]
     return {
         tau: density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
@@ -114,7 +113,7 @@ def spectra(graph: Graph, trained_tau: float) -> dict[float, Density]:
 
 
 def usable_taus(graph: Graph) -> list[float]:
-    """The taus of the explorer that the graph allows: weighted degrees below 1 set an upper limit."""
+    """Return the taus of the explorer that the graph allows: weighted degrees below 1 give an upper limit."""
     usable = []
     for tau in EXPLORER_TAUS:
         try:
@@ -126,27 +125,27 @@ def usable_taus(graph: Graph) -> list[float]:
 
 
 def quantiles(density: Density) -> np.ndarray:
-    """101 quantiles of the eigenvalues."""
+    """Return 101 quantiles of the eigenvalues."""
     mass = np.clip(np.asarray(density.mass), 0, None)
     below = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
     return np.interp(np.linspace(0, 1, 101), below, np.asarray(density.edges))
 
 
 def explorer_of(densities: dict[float, Density], recipe: Recipe, grid: Tensor, responses: list | None) -> dict:
-    """Quantiles of the eigenvalues of P_tau for every tau, and the learned responses."""
+    """Return the data of the tau explorer: quantiles of the eigenvalues of P_tau by tau, and the learned responses."""
     steps = [{"tau": tau, "quantiles": quantiles(density).tolist()} for tau, density in densities.items()]
     return {"steps": steps, "taus": list(recipe.taus), "grid": grid.tolist(), "responses": responses}
 
 
 def responses_of(run: Run, graph: Graph | None, lowest: float) -> tuple[Tensor, list[list[float]] | None]:
-    """A grid of eigenvalues from `lowest` to 1, and the learned response of each chosen member on it."""
+    """Return a grid of eigenvalues from `lowest` to 1, and the learned response of each chosen member on it."""
     grid = torch.linspace(lowest, 1.0, 101)
-    found = learned_response(run, graph, grid)
-    return grid, None if found is None else found[:, run.chosen].T.tolist()
+    responses = learned_response(run, graph, grid)
+    return grid, None if responses is None else responses[:, run.chosen].T.tolist()
 
 
 def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Density | None) -> dict:
-    """The learned response over the density of states, by frequency 1 - lambda."""
+    """Return the chart of the learned response and the density of states, by frequency 1 - lambda."""
     behind = density and {
         "name": f"density of states at tau {tau:g}",
         "edges": (1 - np.asarray(density.edges))[::-1],
@@ -162,41 +161,42 @@ def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Dens
 
 
 def curve_charts(curves: dict[str, np.ndarray], metric: str) -> list[dict]:
-    """Training loss and validation score by epoch."""
-    drawn = []
+    """Return the charts of training loss and validation score by epoch."""
+    found = []
     for name, label in (("loss", "training loss"), ("validation", f"validation {metric}")):
         epochs, values = thinned(curves[name])
         if epochs:
-            means, low, high = ([float(reduce(one)) for one in values] for reduce in (np.mean, np.min, np.max))
+            means, low, high = ([float(reduce(v)) for v in values] for reduce in (np.mean, np.min, np.max))
             line = series(TRAININGS, epochs, means, low, high)
-            drawn.append(chart(label.capitalize(), [line], x="epoch", y=label))
-    return drawn
+            found.append(chart(label.capitalize(), [line], x="epoch", y=label))
+    return found
 
 
-def thinned(curve: np.ndarray, most: int = 250) -> tuple[list[int], list[np.ndarray]]:
-    """At most `most` epochs of a curve [epochs, b], and the values of the members that were still running then."""
-    epochs = np.unique(np.linspace(0, len(curve) - 1, min(most, len(curve))).astype(int)) if len(curve) else []
+def thinned(curve: np.ndarray, max_points: int = 250) -> tuple[list[int], list[np.ndarray]]:
+    """Return at most `max_points` epochs of a curve [epochs, b], and the values of the members still running then."""
+    epochs = np.unique(np.linspace(0, len(curve) - 1, min(max_points, len(curve))).astype(int)) if len(curve) else []
     values = {int(epoch): curve[epoch][~np.isnan(curve[epoch])] for epoch in epochs}
-    running = {epoch: found for epoch, found in values.items() if len(found)}
+    running = {epoch: v for epoch, v in values.items() if len(v)}
     return list(running), list(running.values())
 
 
 def hop_charts(run: Run, graph: Graph | None, recipe: Recipe) -> list[dict]:
-    """The weight of each hop, and the angles between consecutive hops."""
-    drawn, weights = [], hop_weights(run)
+    """Return the charts of the weights of the hops and of the angles between consecutive hops."""
+    found, weights = [], hop_weights(run)
     if weights and len(weights[0]) > 1:
         line = series(TRAININGS, range(len(weights[0])), *spread(weights))
-        drawn.append(chart("Weight of each hop", [line], x="hop", y="weight"))
+        found.append(chart("Weight of each hop", [line], x="hop", y="weight"))
     if graph is not None and recipe.degree > 1:
         lines = [
-            series(f"tau {tau:g}", range(1, len(found) + 1), found) for tau, found in hop_angles(graph, recipe).items()
+            series(f"tau {tau:g}", range(1, len(degrees) + 1), degrees)
+            for tau, degrees in hop_angles(graph, recipe).items()
         ]
-        drawn.append(chart("Angle between consecutive hops", lines, x="hop", y="degrees"))
-    return drawn
+        found.append(chart("Angle between consecutive hops", lines, x="hop", y="degrees"))
+    return found
 
 
 def hop_weights(run: Run) -> list[list[float]] | None:
-    """Weights over the hops of each chosen member, [members, hops]; filters per channel are averaged."""
+    """Return the weights of the hops of each chosen member, [members, hops]; filters per channel are averaged."""
     if "filter/weights" not in run.weights:
         return None
     w: Tensor = run.weights["filter/weights"][run.chosen]
@@ -204,16 +204,15 @@ def hop_weights(run: Run) -> list[list[float]] | None:
 
 
 def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
-    """Angles in degrees between consecutive hops of the features, for each tau."""
+    """Return the angles in degrees between consecutive hops of the features, for each tau."""
     x = scaled_features(graph, recipe)[:, :ANGLE_COLUMNS]
     return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
 
 
 def confusion(run: Run, graph: Graph | None, splits: Splits) -> list[list[int]]:
-    """Counts [c, c] over the test nodes of each chosen member, by true class (row) and predicted class (column)."""
-    known = run.info.confusion  # counted when the run was tested
-    if known is not None:
-        return known
+    """Count the test nodes of all chosen members by true class (row) and predicted class (column): [c, c]."""
+    if run.info.confusion is not None:  # counted when the run was tested
+        return run.info.confusion
     assert graph is not None
     c = run.shape.classes
     predicted = run.member_probabilities(graph).argmax(-1)[run.chosen]
@@ -223,8 +222,8 @@ def confusion(run: Run, graph: Graph | None, splits: Splits) -> list[list[int]]:
 
 
 def tables_of(run: Run, graph: Graph | None, names: Sequence[str], counts: np.ndarray) -> list[dict]:
-    """Scores per class, trainings, homophily and settings."""
-    tested = "Test nodes of all chosen trainings; 0 tested: no split tests that class."
+    """Return the tables of scores per class, trainings, homophily and settings."""
+    tested = "Test nodes of all chosen trainings. A class with 0 tested nodes is in no test set."
     tables = [
         table("Classes", ["class", "tested", "precision %", "recall %", "F1 %"], class_scores(names, counts), tested),
         table("Trainings", list(TRAINING_COLUMNS), [training_row(result.to_row()) for result in run.results]),
@@ -239,16 +238,16 @@ def tables_of(run: Run, graph: Graph | None, names: Sequence[str], counts: np.nd
 
 
 def class_scores(names: Sequence[str], counts: np.ndarray) -> list[list]:
-    """Tested nodes, precision, recall and F1 score of every class, in per cent."""
-    right, true, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
-    precision, recall = right / np.maximum(predicted, 1), right / np.maximum(true, 1)
+    """Return the number of tested nodes, precision, recall and F1 score of each class; scores in per cent."""
+    correct, true, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
+    precision, recall = correct / np.maximum(predicted, 1), correct / np.maximum(true, 1)
     f1 = 2 * precision * recall / np.where(precision + recall > 0, precision + recall, 1)
     return [
         [name, int(true[k]), *(percent(score[k]) for score in (precision, recall, f1))] for k, name in enumerate(names)
     ]
 
 
-TRAINING_COLUMNS = {  # heading -> what a row of it shows
+TRAINING_COLUMNS = {  # heading -> function that returns the cell of a result row
     "split": lambda row: row["split"],
     "seed": lambda row: row["seed"],
     "validation %": lambda row: percent(row["validation"]),
@@ -260,17 +259,17 @@ TRAINING_COLUMNS = {  # heading -> what a row of it shows
 
 
 def training_row(row: dict) -> list:
-    """One training in the table of trainings."""
-    return [shown(row) for shown in TRAINING_COLUMNS.values()]
+    """Return the cells of one training in the table of trainings."""
+    return [cell_of(row) for cell_of in TRAINING_COLUMNS.values()]
 
 
 def percent(share: float | None) -> dict | None:
-    """A share in per cent, as a cell."""
+    """Return a share as a cell in per cent."""
     return None if share is None else cell(f"{100 * share:.2f}", 100 * float(share))
 
 
 def plain(value) -> str | int | float | None:
-    """A setting as a cell; a stage of the model is written like a call, such as `Linear(name=hidden)`."""
+    """Return a setting as a cell; a stage of the model is written like a call, such as `Linear(size=hidden)`."""
     if isinstance(value, dict):
         arguments = ", ".join(f"{name}={plain(part)}" for name, part in value.items() if name != "stage")
         return f"{value['stage']}({arguments})" if "stage" in value else arguments
