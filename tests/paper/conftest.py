@@ -1,4 +1,4 @@
-"""Rows measured once on built-in graphs, and printed rows, shared by all tests of the paper."""
+"""Rows that are measured once on built-in graphs, and example rows, shared by all tests of the paper."""
 
 import pytest
 
@@ -16,13 +16,13 @@ def quick():
 
 @pytest.fixture(scope="session")
 def row():
-    """A function that returns a row of the results."""
+    """A function that returns an example row."""
     return lambda item="tying", **more: {"item": item, "row": "tied", "column": "cora", **CREATED, **more}
 
 
 @pytest.fixture
 def _no_data(monkeypatch):
-    """No benchmark graph is on this machine."""
+    """Act as if no benchmark graph were on this machine."""
     monkeypatch.setattr(raw_files, "search_folders", lambda _root=None: [])
     measure._load.cache_clear()
     yield
@@ -31,7 +31,7 @@ def _no_data(monkeypatch):
 
 @pytest.fixture(scope="session")
 def quick_rows(quick, tmp_path_factory):
-    """A function that measures an item on built-in graphs, once per session; returns its outcome and its folder."""
+    """A function that measures an item on built-in graphs, once per session; returns outcome and folder."""
     folder, outcomes = tmp_path_factory.mktemp("quick"), {}
 
     def measured(name):
@@ -48,7 +48,7 @@ def quick_rows(quick, tmp_path_factory):
 
 @pytest.fixture
 def need():
-    """A function that skips the test where one of these graphs is not on this machine."""
+    """A function that skips the test if one of these graphs is not on this machine."""
 
     def skip_without(*names):
         for name in names:

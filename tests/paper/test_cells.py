@@ -1,4 +1,4 @@
-"""From rows to cells."""
+"""Cells, which are grouped from rows."""
 
 import json
 import re
@@ -36,14 +36,14 @@ def test_rows_of_version_0_1_are_read(row, tmp_path):
     assert (found["created"], bad) == (old["made"], [])
 
 
-def test_damaged_and_foreign_rows_are_named_skipped_and_counted(row, tmp_path):
+def test_damaged_rows_and_rows_of_other_items_are_skipped_and_reported(row, tmp_path):
     good = json.dumps(row(value=1.0))
     lines = [good, '{"item": "tying", "ro', json.dumps({"benchmark": "basis"}), json.dumps(row("angles")), "[]", good]
     (tmp_path / "tying.jsonl").write_text("\n".join(lines))
     found, bad = cells.read(tmp_path / "tying.jsonl", "tying")
     assert len(found) == 2
     assert [re.search(r"line (\d)", text)[1] for text in bad] == ["2", "3", "4", "5"]  # type: ignore[index]
-    shown = documents.section("tying", tmp_path, quick=False)
-    assert "4 lines of the results were skipped" in documents.markdown(shown)
-    assert "| 4 |" in documents.provenance([shown])
-    assert "tying.jsonl, line 2: not JSON" in documents.provenance([shown])
+    section = documents.section("tying", tmp_path, quick=False)
+    assert "4 lines of the result file were skipped" in documents.markdown(section)
+    assert "| 4 |" in documents.provenance([section])
+    assert "tying.jsonl, line 2: not JSON" in documents.provenance([section])

@@ -1,4 +1,4 @@
-"""Documents from rows."""
+"""Documents, which are written from rows."""
 
 import shutil
 from pathlib import Path
@@ -13,8 +13,8 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.mark.usefixtures("_no_data")
-def test_a_document_is_rebuilt_byte_for_byte_after_the_results_are_deleted(quick, tmp_path):
-    """Without dates and seconds: the numbers of a training as well as of a formula."""
+def test_a_document_is_the_same_to_the_byte_if_its_rows_are_measured_again(quick, tmp_path):
+    """Except for dates and seconds; with one item that trains and one that does not."""
     texts = []
     for _ in range(2):
         shutil.rmtree(tmp_path / "rows", ignore_errors=True)
@@ -28,13 +28,13 @@ def test_a_document_is_rebuilt_byte_for_byte_after_the_results_are_deleted(quick
     assert "untied" in texts[0]
 
 
-def test_what_was_not_run_is_stated(tmp_path):
+def test_an_item_without_rows_is_marked_as_not_run(tmp_path):
     assert "Not run yet: `adaptkry reproduce angles`" in documents.markdown(
         documents.section("angles", tmp_path, False)
     )
 
 
-def test_latex_escapes_what_latex_reads():
+def test_special_characters_of_latex_are_escaped():
     assert documents.escaped("50 % & ± a_b #1 {x}") == r"50 \% \& $\pm$ a\_b \#1 \{x\}"
 
 
@@ -46,7 +46,7 @@ def test_names_in_rows_cannot_break_the_table(row, tmp_path):
 
 
 @pytest.mark.parametrize("name", reproduce.ITEMS)
-def test_a_section_is_written_whatever_cell_has_no_rows(name):
+def test_a_section_can_be_built_if_any_cell_has_no_rows(name):
     found = cells.newest(cells.read(RESULTS / f"{name}.jsonl", name)[0], quick=False)
     assert found
     step = max(1, len(found) // 6)
@@ -55,8 +55,8 @@ def test_a_section_is_written_whatever_cell_has_no_rows(name):
         assert reproduce.ITEMS[name].section(rest, PAPER[name])["tables"]
 
 
-def test_the_documents_in_the_repository_are_those_of_the_rows():
-    """Nobody edits them by hand: the text of every section is what its rows give."""
+def test_the_documents_in_the_repository_agree_with_the_rows():
+    """They are never edited by hand: every section is what its rows give."""
     text = (RESULTS.parent / "docs" / "reproduction.md").read_text(encoding="utf-8")
     for name in reproduce.ITEMS:
         assert documents.markdown(documents.section(name, RESULTS, quick=False)) in text

@@ -1,4 +1,4 @@
-"""What `paper.toml` says the paper prints."""
+"""The printed values in `paper.toml`."""
 
 import re
 import tomllib
@@ -21,14 +21,14 @@ def test_every_item_has_a_name_a_module_and_an_entry_in_the_same_order():
     assert set(tomllib.loads(text)) == {*ITEM_NAMES, "rerun", "phrases"}
 
 
-def test_reasons_are_spelled_out():
+def test_placeholders_in_reasons_are_replaced():
     reasons = PAPER["table-2"]["reasons"]
     assert reasons["adaptkry/chameleon"].endswith(" gives 74.00.")
     assert not [text for item in PAPER.values() for text in item.get("reasons", {}).values() if "{" in text]
 
 
 def test_printed_values_are_those_of_the_paper():
-    """Every number that we say the paper prints is in its source."""
+    """Every printed value of `paper.toml` is in the source of the paper."""
     if not PAPER_TEXT.exists():
         pytest.skip("the paper's source is not beside this checkout")
     text = PAPER_TEXT.read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ def test_printed_values_are_those_of_the_paper():
 
 
 def numbers(value):
-    """All numbers inside nested tables and lists."""
+    """All numbers in nested tables and lists."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Measuring items: every one as a smoke test on built-in graphs, and the checks that need real graphs."""
+"""Measuring items: all items on built-in graphs as smoke tests, and some on real graphs."""
 
 import json
 from pathlib import Path
@@ -20,21 +20,21 @@ def test_every_item_runs_on_built_in_graphs(name, quick_rows):
     outcome, folder = quick_rows(name)
     assert outcome.rows > 0
     assert (outcome.failed, outcome.missing) == ([], {})
-    shown = documents.section(name, folder, quick=True)
-    assert documents.markdown(shown).count("|") > 10
-    assert "tabular" in documents.latex(shown)
+    section = documents.section(name, folder, quick=True)
+    assert documents.markdown(section).count("|") > 10
+    assert "tabular" in documents.latex(section)
 
 
 @pytest.mark.parametrize("options", [RunOptions(), RunOptions(quick=True)], ids=["complete", "quick"])
-def test_every_measurement_has_a_cell_of_its_own(options):
-    for several in measurements_of(list(reproduce.ITEMS), options).values():
-        places = [(one.row, one.column) for one in several]
-        assert len(set(places)) == len(places) > 0
+def test_no_two_measurements_have_the_same_cell(options):
+    for measurements in measurements_of(list(reproduce.ITEMS), options).values():
+        cell_names = [(measurement.row, measurement.column) for measurement in measurements]
+        assert len(set(cell_names)) == len(cell_names) > 0
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data")
-def test_everything_at_once_on_built_in_graphs_by_the_command(tmp_path, command):
+def test_the_command_reproduces_all_items_on_built_in_graphs(tmp_path, command):
     words = ["reproduce", "all", "--quick", "--device", "cpu", "--json"]
     words += ["--out", tmp_path / "rows", "--docs", tmp_path / "docs"]
     printed = json.loads(command(*words, code=3).out)  # 3: the real graphs are not available
@@ -44,7 +44,7 @@ def test_everything_at_once_on_built_in_graphs_by_the_command(tmp_path, command)
 
 
 @pytest.mark.usefixtures("_no_data")
-def test_missing_data_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch):
+def test_missing_data_is_reported_and_other_graphs_are_measured(tmp_path, monkeypatch):
     monkeypatch.setitem(PAPER["theory"]["ours"], "graphs", ["penn94", "csbm"])
     monkeypatch.setattr("adaptkry.graphs.load.load", offline)
     outcome = reproduce.reproduce(["theory"], RunOptions(device="cpu", splits=1), tmp_path)["theory"]
@@ -62,20 +62,22 @@ def offline(name, **_options):
 def test_only_measures_the_cells_of_a_row_or_column(quick, tmp_path):
     both = measurements_of(["tying"], quick)["tying"]
     tied = measurements_of(["tying"], quick, only=["tied"])["tying"]
-    assert [one.row for one in tied] == ["tied"] * (len(both) // 2)
-    assert [one.column for one in measurements_of(["tying"], quick, only=["cora"])["tying"]] == ["cora"] * 2
+    assert [measurement.row for measurement in tied] == ["tied"] * (len(both) // 2)
+    assert [measurement.column for measurement in measurements_of(["tying"], quick, only=["cora"])["tying"]] == [
+        "cora"
+    ] * 2
     with pytest.raises(ValueError, match="untied"):
         reproduce.reproduce(["tying"], quick, tmp_path, only=["untid"])
 
 
 @pytest.mark.parametrize("name", ["tying", "angles", "hyper-parameters"])  # rows of the last two name other cells
-def test_resume_skips_what_this_commit_has(name, quick, quick_rows):
+def test_resume_skips_measurements_with_rows_of_this_commit(name, quick, quick_rows):
     outcome, folder = quick_rows(name)
     assert outcome.rows > 0
     assert reproduce.reproduce([name], quick, folder, resume=True)[name].rows == 0
 
 
-def test_rows_are_measured_anew_without_resume(quick, tmp_path):
+def test_all_rows_are_measured_again_without_resume(quick, tmp_path):
     first, second = (reproduce.reproduce(["hyper-parameters"], quick, tmp_path)["hyper-parameters"] for _ in range(2))
     assert first.rows == second.rows > 0
 
@@ -85,12 +87,12 @@ def test_a_results_folder_in_use_is_refused(quick, tmp_path):
         reproduce.reproduce(["hyper-parameters"], quick, tmp_path)
 
 
-def test_an_unknown_item_is_answered_with_the_nearest_names(command):
+def test_the_error_about_an_unknown_item_suggests_the_nearest_name(command):
     assert "Did you mean 'table-2'" in command("reproduce", "tabel-2", code=2).err
 
 
 @pytest.mark.usefixtures("_no_data")
-def test_damaged_lines_are_named_on_the_terminal_and_the_rest_is_shown(tmp_path, command):
+def test_damaged_lines_are_reported_on_stderr_and_the_others_are_used(tmp_path, command):
     place = ["--out", tmp_path / "rows", "--docs", tmp_path / "docs", "--quick"]
     command("reproduce", "hyper-parameters", *place)
     path = tmp_path / "rows" / "hyper-parameters.jsonl"
@@ -99,10 +101,10 @@ def test_damaged_lines_are_named_on_the_terminal_and_the_rest_is_shown(tmp_path,
     errors = command("reproduce", "hyper-parameters", "--render", *place).err
     assert "skipped: hyper-parameters.jsonl, line 1: not JSON" in errors
     assert "skipped: hyper-parameters.jsonl, line 3: neither 'value' nor 'test' nor 'text'" in errors
-    assert "2 lines of the results were skipped" in (tmp_path / "docs" / "reproduction.md").read_text()
+    assert "2 lines of the result file were skipped" in (tmp_path / "docs" / "reproduction.md").read_text()
 
 
-def test_of_several_variants_the_best_on_validation_is_shown(row):
+def test_the_variant_that_is_best_on_validation_is_shown(row):
     plain, kept, last = (MeasuredCell((row(test=t, validation=v),)) for t, v in ((0.9, 0.5), (0.1, 0.6), (0.2, 0.55)))
     variants = {"": plain, ", kept norms": kept, ", no term dropped": last}
     found = {(f"cora orthkry{variant}", "K = 2"): cell for variant, cell in variants.items()}
@@ -133,7 +135,7 @@ def test_ten_of_ten_angles_of_cora_hold(need, tmp_path):
 @pytest.mark.slow
 @pytest.mark.data
 def test_dropping_self_loops_changes_the_angles(need):
-    """The comparison can fail: without Squirrel's 140 self-loops the first angle is off by 0.3 degrees."""
+    """The comparison can fail: without Squirrel's 140 self-loops the first angle differs by 0.3 degrees."""
     need("squirrel")
     graph = benchmark_graph("squirrel").undirected().without_self_loops()
     first = angles.hop_angles(graph, 0.5)[0]["value"]

@@ -1,4 +1,4 @@
-"""Whether printed values and claims hold."""
+"""Verdicts on printed values and claims."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_a_number_holds_within_the_margin(row, published, margin, expected):
     assert verdict(MeasuredCell((row(value=80.0),)), published, margin) == expected
 
 
-def test_a_wide_interval_holds_what_is_in_it(row):
+def test_a_number_holds_within_a_wide_interval(row):
     assert verdict(MeasuredCell(tuple(row(test=t) for t in (0.7, 0.9))), 60.0, 1.0) == "holds"
 
 
@@ -27,7 +27,7 @@ def test_text_holds_only_if_it_is_the_same(row):
     assert verdict(MeasuredCell((row(text="0.5"),)), "0.8", 1.0) == text_verdict("a", "b") == "below"
 
 
-def test_a_cell_below_without_a_reason_says_so(row):
+def test_the_note_on_a_cell_below_says_if_no_reason_is_known(row):
     item = {"margin": 1.0, "reasons": {"a/x": "It gives 5."}}
     found = {(name, "x"): MeasuredCell((row(value=1.0),)) for name in "ab"}
     notes = verdict_notes(found, {("a", "x"): 9.0, ("b", "x"): 9.0, ("c", "x"): 1.0}, item)
@@ -35,13 +35,13 @@ def test_a_cell_below_without_a_reason_says_so(row):
     assert notes[1:] == ["a, x (below): It gives 5.", "b, x (below): no reason is known to us."]
 
 
-def test_counts_agree_with_their_verbs():
+def test_verbs_are_singular_or_plural_like_their_counts():
     verdicts = ["holds"] * 26 + ["above"] + ["below"] * 3
     assert counts_of(verdicts, 30) == "26 of 30 printed values hold, 1 is above and 3 are below; 0 were not run."
     assert counts_of(["holds"], 1) == "1 of 1 printed value holds, 0 are above and 0 are below; 0 were not run."
 
 
-def test_a_cell_that_holds_by_its_interval_only_is_named_with_its_reason(row):
+def test_a_cell_that_holds_only_within_our_interval_is_listed_with_its_reason(row):
     wide = {("a", "g"): MeasuredCell(tuple(row(test=score) for score in (0.70, 0.84)))}
     item = {"margin": 1.0, "reasons": {"a/g": "few splits."}}
     notes = verdict_notes(wide, {("a", "g"): 80.0}, item)
@@ -51,7 +51,7 @@ def test_a_cell_that_holds_by_its_interval_only_is_named_with_its_reason(row):
     assert table_2.baselines_note(wide, {("a", "g"): 78.0}, item).startswith("1 of 1 cells of the baselines")
 
 
-def test_the_rule_for_low_pass_filters_agrees_with_the_papers_own_curves():
+def test_the_rule_for_low_pass_filters_agrees_with_the_curves_of_the_paper():
     item, frequencies = PAPER["learned-filters"], learned_filters.RESPONSE_GRID
     shapes = {
         name: learned_filters.shape(np.polynomial.polynomial.polyval(1 - frequencies, item["paper"][name]))
@@ -67,17 +67,17 @@ def test_a_flat_or_rising_filter_is_not_low_pass():
 
 
 @pytest.mark.parametrize(
-    ("cora", "squirrel", "words"),
+    ("cora", "squirrel", "verdicts"),
     [
         (0.1, 1.0, ["holds"] * 2),
         (5.0, -1.0, ["does not hold"] * 2),
         (0.0, 0.0, ["holds", "does not hold"]),  # flat: no rise
     ],
 )
-def test_the_two_claims_about_tau_can_hold_and_can_fail(row, cora, squirrel, words):
+def test_the_two_claims_about_tau_can_hold_and_can_fail(row, cora, squirrel, verdicts):
     found = {}
     for tau in np.linspace(0.1, 1.0, 10):
         found["cora", f"{tau:g}"] = MeasuredCell((row(value=88 + cora * tau),))
         found["squirrel", f"{tau:g}"] = MeasuredCell((row(value=50 + squirrel * tau),))
     notes = tau_sensitivity.claims(found, PAPER["tau-sensitivity"])
-    assert [text.rpartition(": ")[2] for text in notes] == [f"{word}." for word in words]
+    assert [text.rpartition(": ")[2] for text in notes] == [f"{word}." for word in verdicts]

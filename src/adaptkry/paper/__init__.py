@@ -1,10 +1,10 @@
-"""Reproducing the paper: one item per table or figure.
+"""Reproduce the tables and figures of the paper; each of them is an item.
 
-An item is measured (`reproduce`), its rows are stored, and documents are written from rows only (`documents`). What the
-paper prints is in `paper.toml`; whether a printed value holds is decided in `verdicts`.
+`reproduce` measures an item and stores the result rows; `documents` writes documents from rows only. The printed values
+are in `paper.toml`, and `verdicts` decides whether they hold.
 """
 
-ITEM_NAMES = (  # known without importing torch; `reproduce.ITEMS` has exactly these keys
+ITEM_NAMES = (  # available without importing torch; `reproduce.ITEMS` has exactly these keys
     "table-1", "table-2", "tau-sets", "orthogonality", "hyper-parameters", "large-graphs", "figure-1",
     "tau-sensitivity", "angles", "running-times", "learned-filters", "theory", "direction", "tying", "split-schemes",
 )  # fmt: skip

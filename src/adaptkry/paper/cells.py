@@ -1,4 +1,4 @@
-"""From rows to cells: the newest measurement of every cell of an item, with its mean and interval."""
+"""Read result rows, and group the newest rows of each table cell, with their mean and confidence interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ import numpy as np
 from adaptkry.common.rows import created_of, lines
 from adaptkry.selection.compare import half_width, test_scores
 
-RESULT_KEYS = ("value", "test", "text")  # every row has one of them
+RESULT_KEYS = ("value", "test", "text")  # every row has at least one of them
 REQUIRED_KEYS = ("item", "row", "column", "created", "quick", "commit", "device")
 
 
 @dataclass(frozen=True)
 class MeasuredCell:
-    """The rows of one cell, and the mean and 95 % half-width of their numbers (test scores in per cent)."""
+    """The rows of one cell, with the mean and the 95 % confidence interval of their numbers."""
 
     rows: tuple[dict, ...]
 
     @property
     def text(self) -> str | None:
-        """The measured text of a cell that holds no number."""
+        """The measured text, for cells without numbers; None for the others."""
         return self.rows[0].get("text")
 
     @property
     def numbers(self) -> np.ndarray:
-        """The values, or the test scores in per cent of the chosen trainings that succeeded."""
+        """The values; or the test scores, in per cent, of the chosen trainings that did not fail."""
         if "value" in self.rows[0]:
             return np.array([row["value"] for row in self.rows], dtype=float)
         scores = test_scores([row for row in self.rows if row.get("chosen", True)])
@@ -35,21 +35,21 @@ class MeasuredCell:
 
     @property
     def has_result(self) -> bool:
-        """Whether there is something to show: False where every training failed."""
+        """Whether the cell has a text or a number: False if every training failed."""
         return self.text is not None or len(self.numbers) > 0
 
     @property
     def mean(self) -> float:
-        """The mean of the numbers; NaN without any."""
+        """The mean of the numbers; NaN if there are none."""
         return float(self.numbers.mean()) if len(self.numbers) else float("nan")
 
     @property
     def half_width(self) -> float:
-        """Half the width of the 95 % interval of the mean; 0 for a single number."""
+        """Half the width of the 95 % confidence interval of the mean; 0 for a single number."""
         return half_width(self.numbers)
 
     def mean_text(self, decimals: int = 2) -> str:
-        """Mean and interval; a count is printed as an integer."""
+        """Format the mean with half the width of its interval; counts are formatted as integers."""
         if isinstance(self.rows[0].get("value"), int):
             return f"{self.rows[0]['value']:,}"
         spread = f" ± {self.half_width:.{decimals}f}" if len(self.numbers) > 1 else ""
@@ -60,23 +60,23 @@ Cells = dict[tuple[str, str], MeasuredCell]  # (row, column) -> cell
 
 
 def read(path: Path, item: str) -> tuple[list[dict], list[str]]:
-    """The item's rows of a file, and a message for every line that is damaged or belongs to something else."""
+    """Read the rows of an item from a file; also returns a message for every line that cannot be used."""
     if not path.exists():
         return [], []
-    good, bad = [], []
+    rows, messages = [], []
     for number, row in lines(path):
         if isinstance(row, dict) and created_of(row) is not None:
-            row = row | {"created": created_of(row)}  # rows of version 0.1 call it otherwise
+            row = row | {"created": created_of(row)}  # version 0.1 used another name
         reason = problem(row, item)
         if reason is None:
-            good.append(row)
+            rows.append(row)
         else:
-            bad.append(f"{path.name}, line {number}: {reason}")
-    return good, bad
+            messages.append(f"{path.name}, line {number}: {reason}")
+    return rows, messages
 
 
 def problem(row: Any, item: str) -> str | None:
-    """Why a line of results cannot be used for an item; None if it can."""
+    """Return why a line cannot be used as a row of an item; None if it can."""
     if isinstance(row, ValueError):
         return "not JSON"
     missing = [name for name in REQUIRED_KEYS if name not in row] if isinstance(row, dict) else REQUIRED_KEYS
@@ -88,11 +88,11 @@ def problem(row: Any, item: str) -> str | None:
 
 
 def newest(rows: Sequence[dict[str, Any]], quick: bool) -> Cells:
-    """The rows of each cell's last measurement; quick and complete runs are never mixed."""
-    found: dict[tuple[str, str], list[dict]] = {}
+    """Group the rows of the last measurement of each cell; either those of quick runs or the others."""
+    groups: dict[tuple[str, str], list[dict]] = {}
     for row in rows:
         if row["quick"] == quick:
             key = (row["row"], row["column"])
-            same = found.get(key, [])
-            found[key] = [*same, row] if same and same[0]["created"] == row["created"] else [row]
-    return {key: MeasuredCell(tuple(same)) for key, same in found.items()}
+            group = groups.get(key, [])
+            groups[key] = [*group, row] if group and group[0]["created"] == row["created"] else [row]
+    return {key: MeasuredCell(tuple(group)) for key, group in groups.items()}

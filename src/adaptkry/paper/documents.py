@@ -1,7 +1,7 @@
-"""Documents from rows: Markdown, LaTeX, figures, and facts for the report page.
+"""Write the documents of the reproduction from result rows: Markdown, LaTeX, figures and the report page.
 
-What changes from one measurement to the next without meaning (dates, commits, devices, seconds) is collected in one
-table at the end; everything else is the same, byte for byte, whenever the rows hold the same results.
+Dates, commits, devices and seconds, which differ between measurements with the same results, are in one table at the
+end; everything else is the same to the byte whenever the results are the same.
 """
 
 import json
@@ -18,21 +18,22 @@ from adaptkry.report.charts import write_charts
 from adaptkry.report.elements import cell_text, counted
 from adaptkry.report.html import page
 
-INTRODUCTION = """# The paper, reproduced
+INTRODUCTION = """# Reproduction of the paper
 
-Written by `adaptkry reproduce` from the rows in `results/`; none of our numbers is typed by hand. A cell shows our mean
-± half the width of its 95 % interval over splits, then in brackets the printed value and the difference, then the
-verdict: *holds* (within the item's margin, or within our interval), *above* or *below*. Settings and printed values are
-side by side in `src/adaptkry/paper/paper.toml`; verdicts are decided in `src/adaptkry/paper/verdicts.py`.
+`adaptkry reproduce` writes this page from the rows in `results/`; none of our numbers is typed by hand. A cell shows
+our mean ± half the width of its 95 % confidence interval over splits, then in parentheses the printed value and the
+difference, then the verdict: *holds* (the difference is at most the item's margin, or at most half the width of our
+interval), *above* or *below*. Settings and printed values are in `src/adaptkry/paper/paper.toml`, the rules for
+verdicts in `src/adaptkry/paper/verdicts.py`.
 """
 QUICK = """
-**This was a quick run** (two splits, few epochs, built-in graphs in place of missing ones): it shows that every item
-runs. Its numbers and verdicts are meaningless.
+**This was a quick run** (two splits, few epochs, built-in graphs in place of missing ones). It shows that every item
+runs; its numbers and verdicts are meaningless.
 """
 PROVENANCE = """## Provenance of the rows
 
-Dates, commits, devices and seconds change from run to run, and so do the running times (an item above). Nothing else
-changes on the same device.
+Dates, commits, devices and seconds differ from run to run, and so do the measured running times (an item of this page).
+Everything else is the same on the same device.
 
 | item | rows | created | commit | device | splits | seconds of training | lines skipped |
 |---|---|---|---|---|---|---|---|
@@ -41,27 +42,27 @@ changes on the same device.
 
 @dataclass(frozen=True)
 class Section:
-    """One item as it is shown."""
+    """The section of one item: its facts for page and documents, and the rows they come from."""
 
     name: str
     facts: dict  # an experiment
     rows: tuple[dict, ...]
-    skipped: tuple[str, ...]  # a message for every line of the results that could not be used
+    skipped: tuple[str, ...]  # a message for every line that could not be used
 
 
 def section(name: str, results: Path, quick: bool) -> Section:
-    """An item from its rows."""
+    """Build the section of an item from its rows in the folder `results`."""
     item = PAPER[name]
     rows, skipped = cells.read(results / f"{name}.jsonl", name)
-    found = cells.newest(rows, quick)
+    measured = cells.newest(rows, quick)
     parts: dict[str, list] = {"notes": [f"Not run yet: `adaptkry reproduce {name}`."]}
-    if found:
-        parts = ITEMS[name].section(found, item)
-    used = tuple(row for cell in found.values() for row in cell.rows)
+    if measured:
+        parts = ITEMS[name].section(measured, item)
+    used = tuple(row for cell in measured.values() for row in cell.rows)
     notes: list[str] = [*parts.get("notes", ())]
     if skipped:
-        lines, were = counted(len(skipped), "line", "lines"), "was" if len(skipped) == 1 else "were"
-        notes.append(f"warning: {lines} of the results {were} skipped.")
+        lines = counted(len(skipped), "line of the result file was", "lines of the result file were")
+        notes.append(f"warning: {lines} skipped.")
     facts = elements.experiment(
         item["title"], lead=item["lead"], tables=parts.get("tables", ()), charts=parts.get("charts", ()), notes=notes,
         provenance=origin(used),
@@ -70,25 +71,25 @@ def section(name: str, results: Path, quick: bool) -> Section:
 
 
 def origin(rows: Sequence[dict]) -> dict[str, str]:
-    """Dates, commits and devices of rows."""
+    """Return dates, commits and devices of rows."""
     return {name: ", ".join(sorted({str(row[name])[:19] for row in rows})) for name in ("created", "commit", "device")}
 
 
-def markdown(one: Section, figures: str = "reproduction") -> str:
-    """A section of the document; `figures` is the folder of its figures."""
-    facts = one.facts
-    parts = [f"## {facts['title']}", f"`adaptkry reproduce {one.name}`. {facts['lead']}"]
+def markdown(item: Section, figures: str = "reproduction") -> str:
+    """Return a section in Markdown; `figures` is the folder of its figures."""
+    facts = item.facts
+    parts = [f"## {facts['title']}", f"`adaptkry reproduce {item.name}`. {facts['lead']}"]
     for table in facts["tables"]:
         parts.append(f"**{table['title']}** ({table['note']})" if table["note"] else f"**{table['title']}**")
         parts.append(markdown_table(table))
-    if facts["charts"] and one.rows:
-        parts.append(f"![{facts['title']}]({figures}/{one.name}.svg)")
+    if facts["charts"] and item.rows:
+        parts.append(f"![{facts['title']}]({figures}/{item.name}.svg)")
     parts += [f"- {note}" for note in facts["notes"]]
     return "\n\n".join(parts).replace("\n\n- ", "\n- ").replace("\n- ", "\n\n- ", 1) + "\n"
 
 
 def markdown_table(table: dict) -> str:
-    """A table in GitHub's Markdown."""
+    """Return a table in GitHub's Markdown."""
     lines = [[*table["columns"]], ["---"] * len(table["columns"])]
     lines += [[cell_text(cell).replace("|", "\\|") for cell in row] for row in table["rows"]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -97,10 +98,10 @@ def markdown_table(table: dict) -> str:
 ESCAPES = {"\\": r"\textbackslash{}", "±": r"$\pm$", "λ": r"$\lambda$"} | {c: f"\\{c}" for c in "&%$#_{}"}
 
 
-def latex(one: Section) -> str:
-    """The item's tables for a LaTeX document that loads booktabs."""
-    parts = [f"% {one.facts['title']}: written by `adaptkry reproduce {one.name}`"]
-    for table in one.facts["tables"]:
+def latex(item: Section) -> str:
+    """Return the tables of a section in LaTeX; they need the package booktabs."""
+    parts = [f"% {item.facts['title']}: written by `adaptkry reproduce {item.name}`"]
+    for table in item.facts["tables"]:
         body = [[escaped(cell_text(cell)) for cell in row] for row in table["rows"]]
         lines = [" & ".join(row) + r" \\" for row in [[escaped(name) for name in table["columns"]], *body]]
         parts += [f"\\begin{{tabular}}{{l{'r' * (len(table['columns']) - 1)}}}", r"\toprule", lines[0], r"\midrule"]
@@ -109,28 +110,35 @@ def latex(one: Section) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text with the special characters of LaTeX escaped."""
+    """Escape the special characters of LaTeX."""
     return "".join(ESCAPES.get(letter, letter) for letter in text)
 
 
 def provenance(sections: Sequence[Section]) -> str:
-    """The table of what changes from run to run."""
+    """Return the table of dates, commits, devices and seconds."""
     lines = []
-    for one in sections:
-        found = origin(one.rows)
-        splits = len({row["split"] for row in one.rows if "split" in row}) or "-"
-        spent = {(r["row"], r["column"]): r["cell_seconds"] for r in one.rows if "cell_seconds" in r}
-        seconds = f"{sum(spent.values()):.0f}" if spent else "-"
+    for item in sections:
+        source = origin(item.rows)
+        splits = len({row["split"] for row in item.rows if "split" in row}) or "-"
+        times = {(r["row"], r["column"]): r["cell_seconds"] for r in item.rows if "cell_seconds" in r}
+        seconds = f"{sum(times.values()):.0f}" if times else "-"
         lines.append(
-            f"| {one.name} | {len(one.rows)} | {found['created'] or '-'} | {found['commit'] or '-'} | "
-            f"{found['device'] or '-'} | {splits} | {seconds} | {len(one.skipped)} |"
+            f"| {item.name} | {len(item.rows)} | {source['created'] or '-'} | {source['commit'] or '-'} | "
+            f"{source['device'] or '-'} | {splits} | {seconds} | {len(item.skipped)} |"
         )
-    skipped = [f"- skipped: {text}" for one in sections for text in one.skipped[:20]]
+    skipped = [f"- skipped: {text}" for item in sections for text in item.skipped[:20]]
     return PROVENANCE + "\n".join([*lines, "", *skipped]).rstrip() + "\n"
 
 
 def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) -> Path:
-    """Write the document of all items, and LaTeX, figures and facts of the named ones; returns the report page."""
+    """Write the document of all items, and LaTeX, figures and facts of the named items; returns the report page.
+
+    Args:
+        names: items whose files in `docs/reproduction` are written.
+        results: folder of rows.
+        docs: output folder.
+        quick: use the rows of quick runs instead of the others.
+    """
     sections = {name: section(name, results, quick) for name in ITEMS}
     folder = docs / "reproduction"
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,25 +147,25 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
     parts = [INTRODUCTION + QUICK * quick, *map(markdown, sections.values()), provenance(list(sections.values()))]
     write_file(docs / "reproduction.md", "\n".join(parts))
     write_file(docs / "methods.md", methods_page(sections["table-2"]))
-    write_file(folder / "report.html", page([one.facts for one in sections.values() if one.rows]))
+    write_file(folder / "report.html", page([item.facts for item in sections.values() if item.rows]))
     return folder / "report.html"
 
 
 def skipped(names: Sequence[str], results: Path) -> list[str]:
-    """A message for every line of the items' results that could not be used."""
+    """Return a message for every line of the items' files that could not be used."""
     return [text for name in names for text in cells.read(results / f"{name}.jsonl", name)[1]]
 
 
-def write_item(one: Section, folder: Path) -> None:
-    """Write LaTeX, figures and facts of one item."""
-    charts = one.facts["charts"]
-    if one.rows:
-        write_file(folder / f"{one.name}.tex", latex(one))
-        write_file(folder / f"{one.name}.json", json.dumps(elements.finite(one.facts), indent=1))
+def write_item(item: Section, folder: Path) -> None:
+    """Write LaTeX, figures and facts of one item; nothing if it has no rows."""
+    charts = item.facts["charts"]
+    if item.rows:
+        write_file(folder / f"{item.name}.tex", latex(item))
+        write_file(folder / f"{item.name}.json", json.dumps(elements.finite(item.facts), indent=1))
         for suffix in ("svg", "png") if charts else ():
-            write_charts(folder / f"{one.name}.{suffix}", charts, columns=2 if len(charts) in (2, 4) else 3)
+            write_charts(folder / f"{item.name}.{suffix}", charts, columns=2 if len(charts) in (2, 4) else 3)
 
 
-def methods_page(one: Section) -> str:
-    """`docs/methods.md`: every method of Table 2, published against ours, and the provenance of its rows."""
-    return f"# Every method, published against ours\n\n{markdown(one)[3:]}\n{provenance([one])}"
+def methods_page(table_2: Section) -> str:
+    """Return the text of `docs/methods.md`: published and measured accuracy of every method of Table 2."""
+    return f"# Published and measured accuracy of every method\n\n{markdown(table_2)[3:]}\n{provenance([table_2])}"

@@ -1,7 +1,7 @@
-"""What items consist of: measurements that return rows, and the options under which they run.
+"""Measurements, which return result rows, and the options of a reproduction.
 
-A row names its item and the cell of the item's table that it fills (`row`, `column`); several rows may fill one cell,
-such as one per split. Nothing is shown that is not in a row.
+A row names its item and the table cell that it belongs to (`row`, `column`); a cell may have several rows, such as one
+per split. Documents show only what is in a row.
 """
 
 import time
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from adaptkry.common import memory
-from adaptkry.graphs import load as loading
-from adaptkry.graphs import splits
+from adaptkry.graphs import load, splits
 from adaptkry.graphs.benchmarks import raw_files
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.load import CARDS
@@ -27,17 +26,17 @@ QUICK_EPOCHS, QUICK_SPLITS = 10, 2
 
 
 class MissingDataError(OSError):
-    """The files of a graph that an item needs are not on this machine."""
+    """The files of a graph are not on this machine."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How items are measured.
+    """Options of a reproduction.
 
     Args:
         device: "auto", "cpu" or "cuda".
-        splits: number of splits, of the ten published ones.
-        quick: two splits, a few epochs, and built-in graphs in place of missing ones.
+        splits: number of splits; ten were published.
+        quick: a quick test: two splits, a few epochs, and built-in graphs in place of missing ones.
         data_root: folder of the benchmark graphs.
     """
 
@@ -47,41 +46,44 @@ class RunOptions:
     data_root: Path | None = None
 
     def load(self, name: str) -> Graph:
-        """A graph; a quick run takes a similar built-in one where the files are not available."""
+        """Load a graph; a quick run uses a similar built-in graph if its files are not on this machine."""
         return _load(name, self.data_root, self.quick)
 
     def shortened(self, recipe: Recipe) -> Recipe:
-        """The recipe; in a quick run, with a few epochs only."""
+        """Return the recipe, in a quick run with a few epochs only."""
         return replace(recipe, epochs=min(recipe.epochs, QUICK_EPOCHS)) if self.quick else recipe
 
     def split(self, graph: Graph, scheme: str = "class_balanced") -> Splits:
-        """The requested number of splits, or as many fixed ones as there are; a built-in graph has no fixed ones."""
-        wanted = QUICK_SPLITS if self.quick else self.splits
+        """Return the requested number of splits, or all fixed ones if there are fewer.
+
+        In a quick run, a built-in graph without fixed splits has stratified splits instead.
+        """
+        count = QUICK_SPLITS if self.quick else self.splits
         if self.quick and graph.info.masks is None and scheme == "fixed":
-            return splits.make(graph, "stratified", wanted)
+            return splits.make(graph, "stratified", count)
         available = 1 if graph.info.masks is None else len(graph.info.masks["train"])
-        return splits.make(graph, scheme, min(wanted, available) if scheme == "fixed" else wanted)
+        return splits.make(graph, scheme, min(count, available) if scheme == "fixed" else count)
 
 
-@lru_cache(maxsize=2)  # the measurements of one graph follow one another
+@lru_cache(maxsize=2)  # most items measure one graph after the other
 def _load(name: str, root: Path | None, quick: bool) -> Graph:
     if name not in CARDS:
-        return loading.load(name)
+        return load.load(name)
     try:
         if quick and not is_available(name, root):
             return substitute(name)
-        return loading.load(name, root=root)
+        return load.load(name, root=root)
     except (OSError, ImportError) as error:
         raise MissingDataError(str(error).splitlines()[0]) from None
 
 
 def is_available(name: str | None, root: Path | None) -> bool:
-    """Whether a graph is built in or its files are on this machine."""
+    """Return whether a graph is built in or its files are on this machine."""
     return name not in CARDS or raw_files.find(CARDS[name], root) is not None
 
 
 def substitute(name: str) -> Graph:
-    """A small built-in graph with about the homophily of the real one, under its name."""
+    """Return a small built-in graph with a homophily similar to that of the real graph, and with its name."""
     card = CARDS[name]
     generate = directed_csbm if card.directed else csbm
     graph = generate(nodes=300, phi=0.6 if (card.homophily or 0.5) > 0.5 else -0.6, seed=0)
@@ -94,10 +96,10 @@ class Measurement:
     """One step of an item.
 
     Args:
-        graph: the graph that it needs, or None.
-        row: the row of the cell that it fills.
-        column: the column of that cell.
-        measure: returns the rows, given the graph or None; rows may name other cells.
+        graph: name of the graph that it needs, or None.
+        row: row of the table cell that it measures.
+        column: column of that cell.
+        measure: function of the graph (or None) that returns rows; rows may name other cells.
     """
 
     graph: str | None
@@ -109,15 +111,15 @@ class Measurement:
 def training(
     options: RunOptions, row: str, column: str, graph: str, recipes: Sequence[Recipe], scheme: str = "class_balanced"
 ) -> Measurement:
-    """A measurement that trains one recipe, or the best of several on validation nodes."""
+    """Return a measurement that trains one recipe, or several of which the best on validation nodes is kept."""
     return Measurement(graph, row, column, lambda g: trained(g, recipes, options.split(g, scheme), options))
 
 
 def trained(graph: Graph, recipes: Sequence[Recipe], splits: Splits, options: RunOptions) -> list[dict[str, Any]]:
-    """Rows of the recipe that is best on validation, with the time, memory and number of settings of the whole cell."""
+    """Return the rows of the recipe that is best on validation; time and memory are those of all recipes together."""
     start = time.perf_counter()
     with memory.peak(choose_device(options.device)) as peak:
-        run, tried = choose(graph, [options.shortened(one) for one in recipes], splits, device=options.device)
+        run, tried = choose(graph, [options.shortened(recipe) for recipe in recipes], splits, device=options.device)
     extra = {
         "cell_seconds": time.perf_counter() - start, "settings_tried": len(tried), "peak_bytes": peak.bytes,
         "parameters": run.parameters, "cell_epochs": len(run.curves["loss"]),

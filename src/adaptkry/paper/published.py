@@ -1,4 +1,4 @@
-"""The content of `paper.toml`: what the paper prints, what is run here, and the reasons for differences."""
+"""The content of `paper.toml`: printed values, our settings, and reasons for differences."""
 
 import tomllib
 from importlib.resources import files
@@ -6,19 +6,19 @@ from typing import Any
 
 
 def load() -> dict[str, Any]:
-    """The items by name, with every reason spelled out; `rerun` holds the accuracies of the authors' program."""
+    """Read the items by name; placeholders in reasons are replaced. `rerun` is not an item (see `paper.toml`)."""
     items = tomllib.loads((files("adaptkry.paper") / "paper.toml").read_text(encoding="utf-8"))
     phrases = items.pop("phrases")
     for item in items.values():
         for cell, reason in item.get("reasons", {}).items():
-            item["reasons"][cell] = spelled_out(reason, phrases, items["rerun"])
+            item["reasons"][cell] = replace_placeholders(reason, phrases, items["rerun"])
     return items
 
 
-def spelled_out(reason: str, phrases: dict[str, str], accuracies: dict[str, float]) -> str:
-    """A reason with {names} replaced: PHRASES by their text, graphs by the accuracy of the authors' program.
+def replace_placeholders(reason: str, phrases: dict[str, str], accuracies: dict[str, float]) -> str:
+    """Replace {PHRASE} by its text and {graph} by the accuracy of the authors' program on it.
 
-    >>> spelled_out("{PROGRAM} {cora}.", {"PROGRAM": "It gives"}, {"cora": 89.06})
+    >>> replace_placeholders("{PROGRAM} {cora}.", {"PROGRAM": "It gives"}, {"cora": 89.06})
     'It gives 89.06.'
     """
     return reason.format(**phrases, **{graph: f"{value:.2f}" for graph, value in accuracies.items()})

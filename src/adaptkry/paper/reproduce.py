@@ -1,4 +1,4 @@
-"""Measure items of the paper and append their rows; documents are written from the rows, see `documents`.
+"""Measure items of the paper and append their rows to files; `documents` then writes documents from the rows.
 
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
@@ -58,12 +58,12 @@ ITEMS: dict[str, ModuleType] = {  # each has `measurements(item, options)` and `
 
 @dataclass
 class Outcome:
-    """What measuring an item led to."""
+    """The number of new rows of an item, and what could not be measured."""
 
     rows: int = 0
-    missing: dict[str, str] = field(default_factory=dict)  # graph -> why
+    missing: dict[str, str] = field(default_factory=dict)  # graph -> why it could not be loaded
     replaced: set[str] = field(default_factory=set)  # graphs that a quick run replaced by built-in ones
-    failed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)  # cell and error message
 
 
 def reproduce(
@@ -80,22 +80,26 @@ def reproduce(
     Args:
         names: items; see `ITEMS`.
         options: device, number of splits, quick or not.
-        out: the folder of rows; it is locked meanwhile.
+        out: the folder of rows; it is locked during the call.
         only: measure only cells whose row or column has one of these names.
-        resume: skip measurements that have rows of this commit already.
-        on_progress: called after every measurement with the number of those done and of all.
+        resume: skip measurements that already have rows of this commit.
+        on_progress: called after every measurement with (measurements done, measurements in total).
     """
-    selected = [(name, one) for name, several in measurements_of(names, options, only).items() for one in several]
+    selected = [
+        (name, measurement)
+        for name, measurements in measurements_of(names, options, only).items()
+        for measurement in measurements
+    ]
     outcomes = {name: Outcome() for name in names}
     origin = provenance(choose_device(options.device))
     stamp = {"quick": options.quick, "created": datetime.now(UTC).isoformat(timespec="seconds"), **origin}
     with Journal(out, command="reproduce", resume=resume, file=None) as journal:
         done = {part: {} for name in names for part in finished(out, name, origin["commit"], options.quick)}
         journal.open(origin["commit"], done=done)
-        for number, (name, one) in enumerate(selected, 1):
-            part = part_name(name, one.row, one.column)
-            if journal.missing([part]) and one.graph not in outcomes[name].missing:
-                rows = rows_of(one, options, outcomes[name])
+        for number, (name, measurement) in enumerate(selected, 1):
+            part = part_name(name, measurement.row, measurement.column)
+            if journal.missing([part]) and measurement.graph not in outcomes[name].missing:
+                rows = rows_of(measurement, options, outcomes[name])
                 if rows:
                     append(out / f"{name}.jsonl", [{"item": name, **stamp, **row} for row in rows])
                     journal.add(part)
@@ -106,41 +110,42 @@ def reproduce(
 def measurements_of(
     names: Sequence[str], options: RunOptions, only: Sequence[str] | None = None
 ) -> dict[str, list[Measurement]]:
-    """The measurements of items, in order; a name in `only` that no cell has is an error with the nearest names."""
+    """Return the measurements of items, in order; a name in `only` that is not a row or column is refused."""
     found = {name: pick(ITEMS, name, "item").measurements(PAPER[name], options) for name in names}
-    known = {cell: one for several in found.values() for one in several for cell in (one.row, one.column) if cell}
+    labels = {label: m for measurements in found.values() for m in measurements for label in (m.row, m.column) if label}
     for name in only or ():
-        pick(known, name, "row or column")
+        pick(labels, name, "row or column")
     return {
-        name: [one for one in several if not only or one.row in only or one.column in only]
-        for name, several in found.items()
+        name: [m for m in measurements if not only or m.row in only or m.column in only]
+        for name, measurements in found.items()
     }
 
 
 def part_name(item: str, row: str, column: str) -> str:
-    """The name of a measurement in the journal."""
+    """Return the name of a measurement in the journal."""
     return f"{item}: {row}, {column}"
 
 
 def finished(out: Path, item: str, commit: str, quick: bool) -> list[str]:
-    """The measurements that left rows of this commit; rows of version 0.1 without `job` count for their cell."""
+    """Return the measurements that have rows of this commit; old rows without `job` count for their cell."""
     rows, _ = cells.read(out / f"{item}.jsonl", item)
     same = [row for row in rows if row["commit"] == commit and row["quick"] == quick]
     return [part_name(item, *row.get("job", (row["row"], row["column"]))) for row in same]
 
 
-def rows_of(one: Measurement, options: RunOptions, outcome: Outcome) -> list[dict]:
-    """The rows of one measurement; where data is missing or it fails, none, and the reason is in the outcome."""
+def rows_of(measurement: Measurement, options: RunOptions, outcome: Outcome) -> list[dict]:
+    """Run one measurement; if data is missing or it fails, there are no rows, and the outcome has the reason."""
+    graph, row, column = measurement.graph, measurement.row, measurement.column
     try:
-        rows = one.measure(None if one.graph is None else options.load(one.graph))
+        rows = measurement.measure(None if graph is None else options.load(graph))
     except MissingDataError as error:
-        outcome.missing[str(one.graph)] = str(error)
+        outcome.missing[str(graph)] = str(error)
         return []
-    except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
-        outcome.failed.append(f"{one.row}, {one.column}: {str(error).splitlines()[0]}")
+    except (ValueError, MemoryError, RuntimeError) as error:  # torch's out-of-memory error is a RuntimeError
+        outcome.failed.append(f"{row}, {column}: {str(error).splitlines()[0]}")
         return []
-    if options.quick and not is_available(one.graph, options.data_root):
-        outcome.replaced.add(str(one.graph))
+    if options.quick and not is_available(graph, options.data_root):
+        outcome.replaced.add(str(graph))
     outcome.rows += len(rows)
-    place = {"row": one.row, "column": one.column, "job": [one.row, one.column]}  # rows may name other cells
-    return [{**place, **row} for row in rows]
+    cell = {"row": row, "column": column, "job": [row, column]}  # rows may name other cells
+    return [{**cell, **result} for result in rows]

@@ -1,4 +1,4 @@
-"""The standard parts of an item's section: a table of ours against printed values, its notes, and lines of charts."""
+"""Common parts of sections: tables of measured and printed values, notes on verdicts, and lines of charts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,27 +8,27 @@ from adaptkry.paper.verdicts import ABOVE, BELOW, HOLDS, is_reached, verdict
 from adaptkry.report import elements
 from adaptkry.report.elements import counted
 
-Printed = dict[tuple[str, str], Any]  # (row, column) -> what the paper prints
+Printed = dict[tuple[str, str], Any]  # (row, column) -> printed value
 OURS = "ours ± 95 % half-width"
 NO_REASON = "no reason is known to us."
 
 
 def printed_values(table: Mapping[str, Sequence[Any]], columns: Sequence[str]) -> Printed:
-    """Printed values by row and column, from {row: [one value per column]}."""
+    """Return printed values by (row, column), from {row: [one value per column]}."""
     return {(row, str(column)): v for row, values in table.items() for column, v in zip(columns, values, strict=False)}
 
 
 def result_table(
     title: str, cells: Cells, rows: Sequence[str], columns: Sequence[str], item: dict, printed: Printed
 ) -> dict:
-    """The table; a cell that was not measured shows the printed value only."""
+    """Return a table of measured and printed values; a cell that was not measured shows the printed value only."""
     lines = [[row, *(result_cell(cells.get((row, c)), printed.get((row, c)), item) for c in columns)] for row in rows]
     note = f"{OURS} (printed, difference), verdict" if printed else OURS
     return elements.table(title, ["", *columns], lines, note=note)
 
 
 def result_cell(cell: MeasuredCell | None, printed: Any, item: dict) -> dict | None:
-    """Ours with its interval, the printed value, the difference and the verdict."""
+    """Return a cell with the measured value, its interval, the printed value, the difference and the verdict."""
     decimals = item.get("decimals", 2)
     if cell is None:
         return None if printed is None else elements.cell(f"not run ({printed})")
@@ -44,31 +44,32 @@ def result_cell(cell: MeasuredCell | None, printed: Any, item: dict) -> dict | N
 
 
 def signed(difference: float, places: int) -> str:
-    """A difference with its sign; one that rounds to zero has none."""
+    """Format a difference with its sign; one that rounds to zero has no sign."""
     text = f"{difference:+,.{places}f}"
     return text[1:] if float(text.replace(",", "")) == 0 else text
 
 
 def verdict_notes(cells: Cells, printed: Printed, item: dict) -> list[str]:
-    """How many printed values hold, and every reason with the cells that it explains."""
+    """Return notes: how many printed values hold, and each reason for differences with the cells it applies to."""
     measured = {key: cells[key] for key in printed if key in cells and cells[key].has_result}
     verdicts = {key: verdict(cell, printed[key], item["margin"]) for key, cell in measured.items()}
-    reasons: dict[str, list[str]] = {}
-    for (row, column), word in verdicts.items():
-        reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if word == BELOW else None)
-        is_short = word == HOLDS and not is_reached(cells[row, column], printed[row, column], item["margin"])
-        if word == BELOW or (reason and (word == ABOVE or is_short)):
-            where = f"{row}, {column} ({'within our interval only' if is_short else word})"
-            reasons.setdefault(reason or NO_REASON, []).append(where)
+    cells_by_reason: dict[str, list[str]] = {}
+    for (row, column), decided in verdicts.items():
+        reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if decided == BELOW else None)
+        # holds although it is below the margin, because our interval is wide
+        is_short = decided == HOLDS and not is_reached(cells[row, column], printed[row, column], item["margin"])
+        if decided == BELOW or (reason and (decided == ABOVE or is_short)):
+            cell = f"{row}, {column} ({'within our interval only' if is_short else decided})"
+            cells_by_reason.setdefault(reason or NO_REASON, []).append(cell)
     return [
         counts_of(list(verdicts.values()), len(printed)),
-        *(f"{'; '.join(where)}: {reason}" for reason, where in reasons.items()),
+        *(f"{'; '.join(names)}: {reason}" for reason, names in cells_by_reason.items()),
     ]
 
 
 def counts_of(verdicts: Sequence[str], printed: int) -> str:
-    """How many printed values hold, are above, are below and were not run."""
-    held, above, below = (verdicts.count(word) for word in (HOLDS, ABOVE, BELOW))
+    """Return a sentence: how many printed values hold, are above, are below and were not run."""
+    held, above, below = (verdicts.count(kind) for kind in (HOLDS, ABOVE, BELOW))
     values = "printed value" if len(verdicts) == 1 else "printed values"
     return (
         f"{held} of {len(verdicts)} {values} {'holds' if held == 1 else 'hold'}, {counted(above, 'is', 'are')} above "
@@ -79,7 +80,7 @@ def counts_of(verdicts: Sequence[str], printed: int) -> str:
 def cell_series(
     name: str, points: Iterable[tuple[float, MeasuredCell | None]], *, intervals: bool = True
 ) -> list[dict]:
-    """One line of a chart through measured cells, with their intervals; no line if none was measured."""
+    """Return a list of one chart line through measured cells, with their intervals; empty if none was measured."""
     found = [(x, cell) for x, cell in points if cell is not None]
     if not found:
         return []

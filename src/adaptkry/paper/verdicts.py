@@ -1,7 +1,7 @@
-"""Whether a printed value or a claim of the paper holds. Every verdict of the documents is decided here.
+"""Decide whether a printed value or a claim of the paper holds; all verdicts of the documents come from this module.
 
-A printed number holds if ours differs by at most the item's margin, or by at most half the width of our own 95 %
-interval where that is larger. Text holds if it is the same.
+A printed number holds if ours differs from it by at most the item's margin, or by at most half the width of our 95 %
+confidence interval if that is larger. A printed text holds if ours is the same.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ HOLDS, ABOVE, BELOW = "holds", "above", "below"
 
 
 def verdict(cell: MeasuredCell, printed: Any, margin: float) -> str:
-    """Whether a printed value holds, or ours is above or below it.
+    """Return whether a printed value holds, or ours is above or below it.
 
     Args:
-        cell: what was measured.
+        cell: our measurement.
         printed: the printed number or text.
-        margin: how far a number may differ and still hold.
+        margin: largest difference for which a number holds.
     """
     if cell.text is not None:
         return text_verdict(cell.text, printed)
@@ -28,23 +28,23 @@ def verdict(cell: MeasuredCell, printed: Any, margin: float) -> str:
 
 
 def text_verdict(measured: str, printed: str) -> str:
-    """Whether a printed text holds: only if ours is the same."""
+    """Return "holds" if our text is the printed text, otherwise "below"."""
     return HOLDS if measured == printed else BELOW
 
 
 def claim_verdict(is_true: bool) -> str:
-    """Whether a claim in words holds, given whether its rule is satisfied."""
+    """Return the verdict on a claim, given whether our rule for it is satisfied."""
     return HOLDS if is_true else "does not hold"
 
 
 def is_reached(cell: MeasuredCell, printed: Any, margin: float) -> bool:
-    """Whether ours is at most the margin below the printed number, without regard to our interval; text always is."""
+    """Return whether ours is at least the printed number minus the margin, ignoring our interval; True for text."""
     return cell.text is not None or cell.mean >= printed - margin
 
 
 def rank_correlation(name: str, first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's or Kendall's correlation ("spearmanr", "kendalltau"); 0 where one side is constant."""
-    from scipy import stats  # half a second to import
+    """Return a rank correlation ("spearmanr" or "kendalltau" of SciPy); 0 if either sequence is constant."""
+    from scipy import stats  # takes half a second to import
 
     is_constant = len(set(first)) == 1 or len(set(second)) == 1
     return 0.0 if is_constant else float(getattr(stats, name)(first, second)[0])

@@ -1,1 +1,1 @@
-"""One small file per item: `measurements` declares what is measured, `section` what is shown."""
+"""One module per item: `measurements` returns what to measure, `section` the tables, charts and notes."""

@@ -14,7 +14,7 @@ HOPS = [str(k) for k in range(1, 11)]
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """One measurement per curve."""
+    """Return one measurement per graph and tau."""
     return [
         Measurement(row.split(",")[0], row, "", lambda graph, row=row: hop_angles(graph, float(row.split()[-1])))
         for row in item["paper"]
@@ -22,14 +22,14 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def hop_angles(graph: Graph, tau: float) -> list[dict]:
-    """Ten angles; the rows of Cora's features are divided by their sums, Squirrel's are raw."""
+    """Measure ten angles; each row of Cora's features is divided by its sum, those of Squirrel are not scaled."""
     x = (normalised(graph) if graph.info.name == "cora" else graph).x
-    found = spectrum.angles(krylov(Propagation(graph, tau), x, len(HOPS)))
-    return [{"column": hop, "value": float(angle)} for hop, angle in zip(HOPS, found, strict=True)]
+    angles = spectrum.angles(krylov(Propagation(graph, tau), x, len(HOPS)))
+    return [{"column": hop, "value": float(angle)} for hop, angle in zip(HOPS, angles, strict=True)]
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table, and one chart per graph."""
+    """Return the table, and one chart per graph."""
     printed = printed_values(item["paper"], HOPS)
     return {
         "tables": [result_table("degrees", cells, list(item["paper"]), HOPS, item, printed)],
@@ -39,7 +39,7 @@ def section(cells: Cells, item: dict) -> dict:
 
 
 def angle_chart(cells: Cells, item: dict, graph: str) -> dict:
-    """Angles against hops for three taus."""
+    """Return the chart of angles by hop, one line per tau."""
     lines = []
     for row in item["paper"]:
         if row.startswith(graph):

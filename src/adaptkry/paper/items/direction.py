@@ -9,7 +9,7 @@ DIRECTION_SETTINGS = {"degree": 4, "taus": (1.0,), "hop_norm": True}
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Every direction on every directed graph."""
+    """Return one measurement per directed graph and direction."""
     return [
         training(
             options, row, graph, graph, [recipe("adaptkry", graph, directions=tuple(directions), **DIRECTION_SETTINGS)]
@@ -20,11 +20,11 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table, and the gain of the best direction."""
+    """Return the table, and the gain of the best direction over ignoring directions."""
     rows, notes = list(item["ours"]["directions"]), []
     for graph in item["graphs"]:
         means = {row: cells[row, graph].mean for row in rows if (row, graph) in cells}
         if "both" in means:
             best = max(means, key=lambda row: means[row])
-            notes.append(f"{graph}: best is {best!r}, {means[best] - means['both']:+.2f} points against 'both'.")
+            notes.append(f"{graph}: best is {best!r}, {means[best] - means['both']:+.2f} points compared with 'both'.")
     return {"tables": [result_table("test accuracy (%)", cells, rows, item["graphs"], item, {})], "notes": notes}

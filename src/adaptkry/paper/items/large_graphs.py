@@ -1,4 +1,4 @@
-"""The table of large graphs, and a smaller graph of Penn94's family."""
+"""The table of large graphs, with one smaller graph of the same collection as Penn94."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from adaptkry.selection.grid import alternatives
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Every method on every graph and split of the table."""
+    """Return one measurement per column (graph and split scheme) and method."""
     fewer = replace(options, splits=min(options.splits, item["ours"]["splits"]))
     methods = (item["quick"] if options.quick else item["paper"])["methods"]
     return [
@@ -21,12 +21,12 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def settings(method: str, like: str, options: RunOptions) -> list[Recipe]:
-    """Published settings, or those that are tried."""
+    """Return the published settings, or those to choose from on validation nodes; a quick run uses the first."""
     return [recipe(method, like)] if options.quick else alternatives(method, like)
 
 
 def printed_by_method(item: dict) -> Printed:
-    """The printed values, column by column."""
+    """Return the printed values, which `paper.toml` lists by column, by (method, column)."""
     columns = {name: values for name, values in item["paper"].items() if isinstance(values, list) and name != "methods"}
     by_column = printed_values(columns, item["paper"]["methods"])
     by_method = {(row, column): value for (column, row), value in by_column.items()}
@@ -34,7 +34,7 @@ def printed_by_method(item: dict) -> Printed:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table."""
+    """Return the table of test scores."""
     columns, printed = [column["name"] for column in item["ours"]["columns"]], printed_by_method(item)
     table = result_table("test score (%)", cells, item["paper"]["methods"], columns, item, printed)
     return {"tables": [table], "notes": verdict_notes(cells, printed, item)}

@@ -1,4 +1,4 @@
-"""OrthKry against AdaptKry for several degrees."""
+"""Accuracy of OrthKry and AdaptKry for several degrees."""
 
 from collections import Counter
 
@@ -9,43 +9,43 @@ from adaptkry.paper.tables import Printed, cell_series, result_table, verdict_no
 from adaptkry.report import elements
 
 COMPARED_METHODS = ("orthkry", "adaptkry")
-VARIANTS = (  # what is trained; of the variants of OrthKry the one that is best on validation nodes is shown
+VARIANTS = (  # trained variants; of those of OrthKry, the best on validation nodes is shown
     "orthkry", "orthkry, kept norms", "orthkry, no term dropped", "orthkry, kept norms, no term dropped", "adaptkry",
 )  # fmt: skip
 VARIANTS_NOTE = (
-    "OrthKry: terms of unit length, or as long as X (kept norms); dropout on the entries of terms as for AdaptKry, or "
-    "none (no term dropped). How often each was best on validation: {counts}."
+    "Variants of OrthKry: terms have unit norm, or the norm of X (kept norms); dropout on the entries of terms as for "
+    "AdaptKry, or none (no term dropped). How often each variant was best on validation nodes: {counts}."
 )
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Both methods on every graph for every degree, one tau."""
+    """Return one measurement per graph, variant and degree."""
     degrees = (item["quick"] if options.quick else item["paper"])["degrees"]
     return [
-        one(item, options, graph, variant, degree)
+        measurement(item, options, graph, variant, degree)
         for graph in item["graphs"] for variant in variants(graph) for degree in degrees
     ]  # fmt: skip
 
 
 def variants(graph: str) -> list[str]:
-    """The variants that differ on this graph: without dropout for AdaptKry, two of them equal the other two."""
+    """Return the variants that differ on this graph: if AdaptKry has no dropout there, two pairs are the same."""
     has_dropout = bool(recipe("adaptkry", graph).filter_dropout)
     return [variant for variant in VARIANTS if has_dropout or "no term dropped" not in variant]
 
 
-def one(item: dict, options: RunOptions, graph: str, variant: str, degree: int) -> Measurement:
-    """Train one variant. OrthKry's default settings keep norms and drop no term; the other variants change that."""
+def measurement(item: dict, options: RunOptions, graph: str, variant: str, degree: int) -> Measurement:
+    """Return the measurement of one variant. OrthKry's default settings keep norms and have no dropout of terms."""
     method, changes = variant.partition(", ")[0], {}
     if method == "orthkry" and "kept norms" not in variant:
         changes["basis_options"] = ()
     if method == "orthkry" and "no term dropped" not in variant:
         changes["filter_dropout"] = recipe("adaptkry", graph).filter_dropout
-    trained = recipe(method, graph, degree=degree, taus=(item["ours"]["taus"][graph],), **changes)
-    return training(options, f"{graph} {variant}", f"K = {degree}", graph, [trained])
+    settings = recipe(method, graph, degree=degree, taus=(item["ours"]["taus"][graph],), **changes)
+    return training(options, f"{graph} {variant}", f"K = {degree}", graph, [settings])
 
 
 def best_variants(cells: Cells) -> tuple[Cells, Counter]:
-    """The cells of both methods, OrthKry in the variant that is best on validation; how often each variant is."""
+    """Select the variant of OrthKry that is best on validation for each cell; also count how often each one is."""
     shown, best = dict(cells), {}
     for row, column in cells:
         plain, _, variant = row.partition(", ")
@@ -58,12 +58,12 @@ def best_variants(cells: Cells) -> tuple[Cells, Counter]:
 
 
 def validation(cell: MeasuredCell) -> float:
-    """Mean validation score."""
+    """Return the mean validation score of a cell."""
     return sum(row["validation"] or 0.0 for row in cell.rows) / len(cell.rows)
 
 
 def printed_by_degree(item: dict) -> Printed:
-    """The printed accuracies of both tables."""
+    """Return the printed accuracies of both tables."""
     return {
         (f"{graph} {method}", f"K = {degree}"): value
         for method in COMPARED_METHODS
@@ -73,14 +73,14 @@ def printed_by_degree(item: dict) -> Printed:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """One table, and one chart per graph."""
+    """Return one table, and one chart per graph."""
     cells, best = best_variants(cells)
     degrees, printed = item["paper"]["degrees"], printed_by_degree(item)
     rows = [f"{graph} {method}" for graph in item["graphs"] for method in COMPARED_METHODS]
     table = result_table("test accuracy (%)", cells, rows, [f"K = {degree}" for degree in degrees], item, printed)
     lines = {graph: [line for method in COMPARED_METHODS for line in lines_of(cells, graph, method, degrees)]
              for graph in item["graphs"]}  # fmt: skip
-    counts = "; ".join(f"{variant or 'unit length'} {count}" for variant, count in sorted(best.items()))
+    counts = "; ".join(f"{variant or 'unit norm'} {count}" for variant, count in sorted(best.items()))
     return {
         "tables": [table],
         "charts": [elements.chart(graph, both, x="K", y="test accuracy (%)") for graph, both in lines.items() if both],
@@ -91,12 +91,12 @@ def section(cells: Cells, item: dict) -> dict:
 
 
 def lines_of(cells: Cells, graph: str, method: str, degrees: list[int]) -> list[dict]:
-    """Accuracy of one method against K."""
+    """Return the line of one method: accuracy by degree K."""
     return cell_series(method, [(k, cells.get((f"{graph} {method}", f"K = {k}"))) for k in degrees])
 
 
 def wins_note(cells: Cells, item: dict) -> list[str]:
-    """Which method is better how often on each graph: the paper's claim is that neither always is."""
+    """Return how often AdaptKry is better on each graph; the paper claims that neither method always is."""
     wins = []
     for graph in item["graphs"]:
         pairs = [
@@ -106,4 +106,4 @@ def wins_note(cells: Cells, item: dict) -> list[str]:
         ]
         if pairs:
             wins.append(f"{graph} {sum(a > o for o, a in pairs)} of {len(pairs)}")
-    return [f"AdaptKry is ahead of OrthKry on: {', '.join(wins)}."] if wins else []
+    return [f"AdaptKry is better than OrthKry for this many degrees: {', '.join(wins)}."] if wins else []

@@ -1,4 +1,4 @@
-"""Running times of AdaptKry and OrthKry against K, for basis and training separately."""
+"""Running times of AdaptKry and OrthKry by degree K, for basis and training separately."""
 
 from dataclasses import replace
 
@@ -17,11 +17,11 @@ from adaptkry.training.fit import choose_device, fit
 TIMED_METHODS = ("adaptkry", "orthkry")
 TIMED_PARTS = {"basis": "ms", "training": "s"}
 TAU = 0.8
-WARM_UP_EPOCHS = 5  # epochs before the clock starts
+WARM_UP_EPOCHS = 5  # epochs that are not timed
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """One measurement per graph and degree times both methods in turns."""
+    """Return one measurement per graph and degree; each times both methods in turn."""
     settings = item["quick"] if options.quick else item["ours"] | item["paper"]
     return [
         Measurement(graph, graph, f"{degree}", lambda g, degree=degree: times(g, degree, settings, options))
@@ -30,7 +30,7 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def times(graph: Graph, degree: int, settings: dict, options: RunOptions) -> list[dict]:
-    """Milliseconds of the basis and seconds of the training, for both methods."""
+    """Measure milliseconds of the basis and seconds of the training, for both methods."""
     device, splits = choose_device(options.device), options.split(graph)
     recipes = {name: recipe(name, graph.info.name, degree=degree, taus=(TAU,)) for name in TIMED_METHODS}
     P = propagation(graph, recipes["adaptkry"], TAU, "both").to(device)
@@ -41,7 +41,7 @@ def times(graph: Graph, degree: int, settings: dict, options: RunOptions) -> lis
     for name, one in recipes.items():
         timed = replace(one, epochs=settings["epochs"], stop="never", patience=settings["epochs"])
         fit(graph, replace(timed, epochs=WARM_UP_EPOCHS), splits, device=options.device)  # compiles the kernels
-        # `fit` computes the basis too, which is subtracted: what is left is training and testing.
+        # `fit` also computes the basis, whose time is subtracted: the rest is training and testing.
         total = timing.seconds(lambda timed=timed: fit(graph, timed, splits, device=options.device), device)
         found[f"training {name}"] = max(0.0, total - spent[name])
     if torch.cuda.is_available():
@@ -50,13 +50,14 @@ def times(graph: Graph, degree: int, settings: dict, options: RunOptions) -> lis
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """Times, ratios beside the printed ones, and whether the basis stays within its limit."""
+    """Return tables of times and of measured and printed ratios, and whether the orthonormal basis is fast enough."""
     graphs, lines = list(item["paper"]["adaptkry"]), ratios(cells, item)
     largest = max((line[2] for line in lines if line[2] is not None), default=None)
     notes = []
     if largest is not None:
         notes = [f"The orthonormal basis takes at most {largest:.2f} times as long as the Krylov basis "
-                 f"(our own limit: {item['most']}): {claim_verdict(largest <= item['most'])}."]  # fmt: skip
+                 f"(our limit, not the paper's: {item['max_ratio']}): "
+                 f"{claim_verdict(largest <= item['max_ratio'])}."]  # fmt: skip
     columns = ["graph", "K", "basis, ours", "training, ours", "paper"]
     return {
         "tables": [*(times_table(cells, graph, item) for graph in graphs),
@@ -67,13 +68,13 @@ def section(cells: Cells, item: dict) -> dict:
 
 
 def rounded(cells: Cells, row: str, degree: int) -> float | None:
-    """A measured time to three digits, or None."""
+    """Return a measured time rounded to three digits; None if it was not measured."""
     cell = cells.get((row, f"{degree}"))
     return None if cell is None else float(f"{cell.mean:.3g}")
 
 
 def times_table(cells: Cells, graph: str, item: dict) -> dict:
-    """Our times, and below them the printed ones."""
+    """Return the table of our times and the printed ones."""
     degrees = item["paper"]["degrees"]
     rows = [
         [f"{part} {name} ({unit})", *(rounded(cells, f"{graph} {part} {name}", k) for k in degrees)]
@@ -84,7 +85,7 @@ def times_table(cells: Cells, graph: str, item: dict) -> dict:
 
 
 def ratios(cells: Cells, item: dict) -> list[list]:
-    """OrthKry over AdaptKry, ours and printed."""
+    """Return the ratios of OrthKry's times to AdaptKry's, ours and printed."""
     lines = []
     for graph, printed in item["paper"]["adaptkry"].items():
         for i, k in enumerate(item["paper"]["degrees"]):
@@ -98,7 +99,7 @@ def ratios(cells: Cells, item: dict) -> list[list]:
 
 
 def basis_chart(cells: Cells, graph: str, item: dict) -> dict:
-    """Times of the basis against K."""
+    """Return the chart of the times of the basis by degree K."""
     lines = []
     for name in TIMED_METHODS:
         points = {k: rounded(cells, f"{graph} basis {name}", k) for k in item["paper"]["degrees"]}

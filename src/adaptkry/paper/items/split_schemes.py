@@ -8,12 +8,12 @@ from adaptkry.paper.verdicts import rank_correlation
 
 
 def schemes(item: dict, graph: str) -> list[str]:
-    """The schemes that give the same task on this graph."""
+    """Return the schemes that can be compared on this graph."""
     return [s for s in item["ours"]["schemes"] if s != "fixed" or graph not in item["ours"]["without_fixed"]]
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Every method on every graph and scheme."""
+    """Return one measurement per graph, scheme and method."""
     methods = (item["quick"] if options.quick else item["ours"])["methods"]
     return [
         training(options, method, f"{graph}, {scheme}", graph, [recipe(method, graph)], scheme)
@@ -22,7 +22,7 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """One table per graph, and how far two schemes agree in ranking."""
+    """Return one table per graph, and the rank correlation between schemes."""
     tables, notes = [], []
     methods = [m for m in item["ours"]["methods"] if any(row == m for row, _ in cells)]
     for graph in item["graphs"]:
@@ -33,6 +33,6 @@ def section(cells: Cells, item: dict) -> dict:
             ours, reference = ([cells[m, c].mean for m in methods] for c in (column, complete[0]))
             shift = sum(ours) / len(ours) - sum(reference) / len(reference)
             agreement = rank_correlation("kendalltau", ours, reference)
-            notes.append(f"{column}: {shift:+.2f} points on average against {complete[0].split(', ')[1]}; rank "
+            notes.append(f"{column}: {shift:+.2f} points on average compared with {complete[0].split(', ')[1]}; rank "
                          f"correlation (Kendall) {agreement:.2f}.")  # fmt: skip
     return {"tables": tables, "notes": notes}

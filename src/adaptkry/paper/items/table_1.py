@@ -1,4 +1,4 @@
-"""Table 1: counts of the six graphs."""
+"""Table 1: sizes and homophily of the six graphs."""
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import edge
@@ -10,12 +10,12 @@ COUNTS = ("nodes", "edges", "features", "classes", "homophily", "entries", "loop
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """One measurement per graph counts everything."""
+    """Return one measurement per graph, which returns all counts."""
     return [Measurement(name, "nodes", name, counts) for name in item["graphs"]]
 
 
 def counts(graph: Graph) -> list[dict]:
-    """One row per count."""
+    """Count nodes, edges, features, classes and self-loops, and compute the homophily; one row each."""
     loops = graph.entries - graph.without_self_loops().entries
     found = {
         "nodes": graph.nodes, "edges": (graph.undirected().entries - loops) // 2, "features": graph.x.shape[1],
@@ -25,7 +25,7 @@ def counts(graph: Graph) -> list[dict]:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table, and why counts differ."""
+    """Return the table, and the reasons why counts differ."""
     printed = printed_values(item["paper"], item["graphs"])
     return {
         "tables": [result_table("counts", cells, COUNTS, item["graphs"], item, printed)],

@@ -11,40 +11,43 @@ from adaptkry.paper.verdicts import is_reached
 from adaptkry.report import elements
 from adaptkry.selection.grid import alternatives
 
-SCHEMES_OF_SEEDS = ("class_balanced", "class_balanced_bernnet")
-PROBES: dict[str, dict] = {  # other ways to measure a cell
+SCHEMES_OF_SEEDS = ("class_balanced", "class_balanced_bernnet")  # seeds of AdaptKry, seeds of BernNet
+PROBES: dict[str, dict] = {  # alternative measurements of a cell, and the settings that they change
     "other seeds": {}, "torch's splits": {}, "arcs out": {"directions": ("out",)}, "arcs in": {"directions": ("in",)},
 }  # fmt: skip
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Every method on every graph, with its published seeds and settings where there are any; then the probes."""
-    usual = [one(item, options, method, graph) for graph in item["graphs"] for method in item["paper"]]
-    return usual + ([] if options.quick else [one(item, options, *probe) for probe in item["ours"]["probes"]])
+    """Return one measurement per graph and method, with published seeds and settings if there are any; then the probes.
+
+    A quick run has no probes.
+    """
+    table = [measurement(item, options, method, graph) for graph in item["graphs"] for method in item["paper"]]
+    return table + ([] if options.quick else [measurement(item, options, *probe) for probe in item["ours"]["probes"]])
 
 
-def one(item: dict, options: RunOptions, method: str, graph: str, probe: str | None = None) -> Measurement:
-    """A cell, or a probe of it; a quick run tries the first settings only."""
+def measurement(item: dict, options: RunOptions, method: str, graph: str, probe: str | None = None) -> Measurement:
+    """Return the measurement of a cell, or of a probe of it; a quick run uses the first settings only."""
     changes = PROBES[probe] if probe else {}
     recipes = [recipe(method, graph)] if options.quick else alternatives(method, graph, **changes)
-    is_bernnet = (method in item["ours"]["bernnet_seeds"]) != (probe == "other seeds")
-    scheme = "class_permuted" if probe == "torch's splits" else SCHEMES_OF_SEEDS[is_bernnet]
+    uses_bernnet_seeds = (method in item["ours"]["bernnet_seeds"]) != (probe == "other seeds")
+    scheme = "class_permuted" if probe == "torch's splits" else SCHEMES_OF_SEEDS[uses_bernnet_seeds]
     return training(options, method, f"{graph}, {probe}" if probe else graph, graph, recipes, scheme)
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table, the probes, the source of all settings, and why cells are below."""
+    """Return the table, the probes, the sources of all settings, and the reasons for differences."""
     printed = printed_values(item["paper"], item["graphs"])
     tables = [result_table("test accuracy (%)", cells, list(item["paper"]), item["graphs"], item, printed)]
     if lines := probe_lines(cells, item, printed):
         columns = ["cell", "printed", "ours", "difference (both intervals combined)", *PROBES]
-        tables.append(elements.table("cells below the printed value, measured in other ways (%)", columns, lines))
-    tables.append(elements.table("settings", ["method", "taken from", "tried"], source_lines(item)))
+        tables.append(elements.table("cells below the printed value, and alternative measurements (%)", columns, lines))
+    tables.append(elements.table("settings", ["method", "source", "settings tried"], source_lines(item)))
     return {"tables": tables, "notes": [baselines_note(cells, printed, item), *verdict_notes(cells, printed, item)]}
 
 
 def probe_lines(cells: Cells, item: dict, printed: Printed) -> list[list]:
-    """One line per probed cell: the difference, both intervals combined, and the results of its probes."""
+    """Return one line per probed cell: the difference, both intervals combined, and the results of its probes."""
     lines = []
     for key, half_width in item["printed-half"].items():
         method, graph = key.split("/")
@@ -59,18 +62,19 @@ def probe_lines(cells: Cells, item: dict, printed: Printed) -> list[list]:
 
 
 def source_lines(item: dict) -> list[list[str]]:
-    """Where each method's settings come from, and how many are tried on graphs without published ones."""
+    """Return the source of each method's settings, and how many are tried on graphs without published ones."""
     lines = []
     for method in item["paper"]:
         tried = {graph: len(alternatives(method, graph)) for graph in item["graphs"]}
-        some = ", ".join(f"{count} on {graph}" for graph, count in tried.items() if count > 1)
-        text = f"{min(tried.values())} on every graph" if 1 < min(tried.values()) == max(tried.values()) else some
+        fewest, most = min(tried.values()), max(tried.values())
+        by_graph = ", ".join(f"{count} on {graph}" for graph, count in tried.items() if count > 1)
+        text = f"{fewest} on every graph" if 1 < fewest == most else by_graph
         lines.append([method, METHODS[method].source, text or "-"])
     return lines
 
 
 def baselines_note(cells: Cells, printed: Printed, item: dict) -> str:
-    """How many cells of the methods that the paper compares with reach the printed value."""
+    """Return how many cells of the baselines reach the printed value."""
     found = {key: cells[key] for key in printed if key[0] != "adaptkry" and key in cells and cells[key].has_result}
     reached = sum(is_reached(cell, printed[key], item["margin"]) for key, cell in found.items())
     verb = "is" if reached == 1 else "are"

@@ -1,4 +1,4 @@
-"""Accuracy against tau, up to 1.9."""
+"""Accuracy by tau, up to 1.9."""
 
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
@@ -8,12 +8,12 @@ from adaptkry.paper.verdicts import claim_verdict, rank_correlation
 from adaptkry.report import elements
 
 GRAPHS = ("cora", "squirrel")
-LAST_TAU = 1.0  # in the paper
-RISING = 0.8  # the least best tau and rank correlation of a curve that rises
+LAST_TAU = 1.0  # of the paper's figure
+RISING = 0.8  # a curve rises if its best tau and its rank correlation are at least this
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Both graphs at every tau."""
+    """Return one measurement per graph and tau."""
     taus = (item["quick"] if options.quick else item["ours"])["taus"]
     return [
         training(options, graph, f"{tau:g}", graph, [recipe("adaptkry", graph, taus=(tau,))])
@@ -22,7 +22,7 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table with one line per tau, the chart and the paper's two claims."""
+    """Return the table with one row per tau, the chart, and verdicts on the paper's two claims."""
     taus = [f"{tau:g}" for tau in item["ours"]["taus"]]
     values = {graph: item["paper"][graph] for graph in GRAPHS}
     printed = printed_values(values, [f"{tau:g}" for tau in item["paper"]["taus"]])
@@ -36,12 +36,12 @@ def section(cells: Cells, item: dict) -> dict:
 
 
 def curve(cells: Cells, graph: str, last: float = 9.0) -> list[tuple[float, float]]:
-    """Measured taus up to `last`, and their accuracies."""
+    """Return pairs of measured tau, up to `last`, and accuracy, in ascending order."""
     return sorted((float(tau), c.mean) for (name, tau), c in cells.items() if name == graph and float(tau) <= last)
 
 
 def accuracy_chart(cells: Cells, item: dict) -> dict:
-    """Ours with intervals, the printed values dashed."""
+    """Return the chart of accuracy by tau: ours with intervals, printed values as dashed lines."""
     lines = []
     for graph in GRAPHS:
         taus = [tau for tau, _ in curve(cells, graph)]
@@ -51,7 +51,7 @@ def accuracy_chart(cells: Cells, item: dict) -> dict:
 
 
 def claims(cells: Cells, item: dict) -> list[str]:
-    """The paper's two claims, with the rule by which each is judged."""
+    """Return a note on each of the paper's two claims, with our rule and the verdict."""
     notes, flat = [], item["ours"]["flat"]
     if found := curve(cells, "cora", LAST_TAU):
         means = [mean for _, mean in found]
@@ -61,9 +61,9 @@ def claims(cells: Cells, item: dict) -> list[str]:
     found = curve(cells, "squirrel", LAST_TAU)
     if len(found) > 1:
         taus, means = [tau for tau, _ in found], [mean for _, mean in found]
-        best, order = taus[means.index(max(means))], rank_correlation("spearmanr", taus, means)
-        is_rising = best >= RISING and order >= RISING
+        best, correlation = taus[means.index(max(means))], rank_correlation("spearmanr", taus, means)
+        is_rising = best >= RISING and correlation >= RISING
         notes.append(f"Claim: Squirrel rises with tau and is best at 0.8 to 1. Best tau up to 1: {best:g}; rank "
-                     f"correlation of tau and accuracy {order:.2f} (0.8 or more counts as rising): "
+                     f"correlation of tau and accuracy {correlation:.2f} (0.8 or more counts as rising): "
                      f"{claim_verdict(is_rising)}.")  # fmt: skip
     return notes

@@ -1,4 +1,4 @@
-"""The table of tau sets: one, two and three bases."""
+"""The table of tau sets: accuracy with one, two and three taus."""
 
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
@@ -7,7 +7,7 @@ from adaptkry.paper.tables import printed_values, result_table, verdict_notes
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """The paper's sets, all other settings those of Table 2."""
+    """Return one measurement per set of taus and graph; all other settings are those of Table 2."""
     return [
         training(options, row, graph, graph, [recipe("adaptkry", graph, taus=tuple(taus))])
         for row, sets in item["ours"].items()
@@ -16,7 +16,7 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table, and the sets."""
+    """Return the table, and a note that lists the sets."""
     printed = printed_values(item["paper"], item["graphs"])
     table = result_table("test accuracy (%)", cells, list(item["paper"]), item["graphs"], item, printed)
     notes = [

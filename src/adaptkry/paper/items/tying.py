@@ -1,4 +1,4 @@
-"""Beyond the paper: one weight per hop for all taus, or one for every tau."""
+"""Beyond the paper: one weight per hop for all taus (tied), or one per hop and tau (untied)."""
 
 from adaptkry.models.recipe import recipe
 from adaptkry.paper.cells import Cells
@@ -9,7 +9,7 @@ FORMS = {"tied": True, "untied": False}
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Both forms on the graphs with several taus."""
+    """Return one measurement per form and graph with several taus."""
     return [
         training(options, row, graph, graph, [recipe("adaptkry", graph, tied=tied)])
         for graph in item["graphs"]
@@ -18,7 +18,7 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 
 def section(cells: Cells, item: dict) -> dict:
-    """The table, and the mean difference over the same splits."""
+    """Return the table, and the mean difference over the same splits."""
     notes = []
     for graph in item["graphs"]:
         tied, untied = (cells.get((row, graph)) for row in FORMS)
