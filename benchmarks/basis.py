@@ -17,7 +17,7 @@ from adaptkry.cli.progress import progress
 from adaptkry.common import timing
 from adaptkry.common.rows import append, provenance
 from adaptkry.spectral.bases import average, krylov, stack
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from benchmarks import keep_memory
 from benchmarks.shapes import SHAPES, Shape, features, power_law
 

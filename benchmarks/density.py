@@ -9,7 +9,7 @@ from adaptkry.cli.progress import progress
 from adaptkry.common import timing
 from adaptkry.common.rows import append, provenance
 from adaptkry.spectral.density import density_of_states
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from benchmarks.shapes import SHAPES, power_law
 
 

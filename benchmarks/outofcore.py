@@ -26,7 +26,7 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.outofcore import BasisFolder, GraphFolder, propagate
 from adaptkry.outofcore.memory_plan import format_bytes, parse_bytes
 from adaptkry.outofcore.random_graph import generate
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 
 PYTHON = [sys.executable, "-m"]
 LABELLED = 0.01

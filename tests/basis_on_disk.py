@@ -8,7 +8,7 @@ from torch import Tensor
 from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore import BasisFolder
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from contracts import assert_same_bits
 from strategies import random_graph
 

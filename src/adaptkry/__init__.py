@@ -49,8 +49,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.spectral.lanczos import recurrence as recurrence
     from adaptkry.spectral.operators import Diagonal as Diagonal
     from adaptkry.spectral.operators import Operator as Operator
-    from adaptkry.spectral.propagation import Laplacian as Laplacian
-    from adaptkry.spectral.propagation import Propagation as Propagation
+    from adaptkry.spectral.propagation_matrix import Laplacian as Laplacian
+    from adaptkry.spectral.propagation_matrix import Propagation as Propagation
     from adaptkry.spectral.spectrum import angles as angles
     from adaptkry.spectral.spectrum import eigenvalues as eigenvalues
     from adaptkry.spectral.spectrum import extremes as extremes
@@ -79,8 +79,8 @@ _MODULES = {
     "from_masks": "graphs.splits",
     # operators, bases, filters, spectra
     "Operator": "spectral.operators",
-    "Propagation": "spectral.propagation",
-    "Laplacian": "spectral.propagation",
+    "Propagation": "spectral.propagation_matrix",
+    "Laplacian": "spectral.propagation_matrix",
     "Diagonal": "spectral.operators",
     "Basis": "spectral.basis_function",
     "BASES": "spectral.bases",

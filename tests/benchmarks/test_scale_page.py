@@ -3,7 +3,7 @@ import pytest
 
 from adaptkry.outofcore.propagate import propagate
 from adaptkry.outofcore.random_graph import generate
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from benchmarks import outofcore, scale_page
 from contracts import assert_same_bits, random_signal
 

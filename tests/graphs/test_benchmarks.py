@@ -22,7 +22,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import edge
 from adaptkry.graphs.load import BUILT_IN, describe, load, normalised
 from adaptkry.graphs.synthetic import csbm, directed_csbm
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from benchmark_graphs import benchmark_graph, graph_parameters
 
 MEASURED = graph_parameters(name for name, card in CARDS.items() if card.measured)

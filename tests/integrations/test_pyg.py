@@ -3,7 +3,7 @@ from torch_geometric.data import Data
 
 from adaptkry.integrations.pyg import KrylovBasis, KrylovConv
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from strategies import random_graph
 
 

@@ -23,7 +23,7 @@ from adaptkry.models.stages import ModelShape, PolynomialFilter, filter_weights
 from adaptkry.spectral.bases import stack
 from adaptkry.spectral.filters import INITIAL_WEIGHTS
 from adaptkry.spectral.operators import Diagonal
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES, gaussian, optbasis, unifilter
 from adaptkry.training.batches import FullBatch
 from adaptkry.training.fit import fit

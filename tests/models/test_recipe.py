@@ -10,7 +10,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.stages import CombineHops, ModelShape
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 
 GRAPH = csbm(nodes=60, seed=0)
 

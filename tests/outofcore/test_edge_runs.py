@@ -3,7 +3,7 @@ import torch
 
 from adaptkry.outofcore import write_graph
 from adaptkry.outofcore.edge_runs import StoredAdjacency
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from basis_on_disk import small
 from contracts import assert_same_bits, random_signal
 

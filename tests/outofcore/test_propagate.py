@@ -18,7 +18,7 @@ from adaptkry.outofcore.edge_runs import StoredAdjacency
 from adaptkry.outofcore.memory_plan import parse_bytes
 from adaptkry.outofcore.npy_files import NpyWriter
 from adaptkry.outofcore.random_graph import generate
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from basis_on_disk import TAUS, content, in_memory, same_bits_as_memory, small
 from contracts import assert_close, assert_same_bits
 

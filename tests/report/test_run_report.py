@@ -7,7 +7,7 @@ import pytest
 
 from adaptkry.report import charts, learned_filter, run_report
 from adaptkry.report.html import read_facts
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import eigenvalues
 from adaptkry.training.run import Run
 

@@ -12,7 +12,7 @@ from scipy.special import eval_chebyt, eval_jacobi, eval_legendre
 from adaptkry.spectral.bases import BASES, average, bernstein, chebyshev, jacobi, krylov, legendre, stack
 from adaptkry.spectral.lanczos import orthonormal, recurrence
 from adaptkry.spectral.operators import Diagonal
-from adaptkry.spectral.propagation import Laplacian, Propagation
+from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from contracts import BASIS_CONTRACT, LANCZOS_CONTRACT, assert_close, assert_same_bits, random_signal
 from strategies import graphs, random_graph
 

@@ -11,7 +11,7 @@ from adaptkry.spectral.bases import BASES, jacobi, krylov, stack
 from adaptkry.spectral.basis_function import BasisFunction, as_basis, basis
 from adaptkry.spectral.lanczos import orthonormal, recurrence, replay
 from adaptkry.spectral.operators import Diagonal
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES, FavardWeights, asgc, favard, gaussian
 from contracts import assert_close, assert_same_bits, random_signal
 from strategies import random_graph

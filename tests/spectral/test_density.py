@@ -8,7 +8,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.spectral import density
 from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.operators import Diagonal
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import eigenvalues
 from benchmark_graphs import benchmark_graph
 from contracts import assert_close

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from adaptkry.spectral.bases import BASES, chebyshev_nodes, krylov, stack
 from adaptkry.spectral.filters import FIGURE_1, INITIAL_WEIGHTS, PARAMETRISATIONS, Filter, fit_response, monomials
 from adaptkry.spectral.lanczos import orthonormal, recurrence, replay
-from adaptkry.spectral.propagation import Laplacian, Propagation
+from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
 from contracts import (
     OPERATOR_CONTRACT,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.kernels import cpu as kernels
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from contracts import TOLERANCE, assert_close, assert_same_bits, random_signal
 from strategies import graphs, random_graph
 

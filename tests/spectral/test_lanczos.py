@@ -8,7 +8,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.bases import average, krylov, stack
 from adaptkry.spectral.lanczos import lanczos, orthonormal, recurrence, replay
 from adaptkry.spectral.operators import Diagonal
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from contracts import assert_close, assert_same_bits, random_signal
 from strategies import random_graph
 

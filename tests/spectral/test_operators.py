@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.operators import Diagonal, Matrix, Operator, Rescaled, Shift, SideBySide, as_operator
-from adaptkry.spectral.propagation import Laplacian, Propagation
+from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from contracts import OPERATOR_CONTRACT, assert_close, assert_same_bits, columns_are_independent, random_signal
 from strategies import graphs, random_graph
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import density_of_states
-from adaptkry.spectral.propagation import Laplacian, Propagation
+from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from adaptkry.spectral.spectrum import angles, eigenvalues, extremes, grade, lambda_star
 from contracts import assert_close, random_signal
 from strategies import complete, graphs, random_graph, star

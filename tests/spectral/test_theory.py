@@ -12,7 +12,7 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.spectral import theory
 from adaptkry.spectral.bases import BASES, krylov, stack
 from adaptkry.spectral.filters import Filter, monomials
-from adaptkry.spectral.propagation import Laplacian, Propagation
+from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from contracts import assert_close, random_signal
 from strategies import complete, cycle, graphs, random_graph, star
 

@@ -8,7 +8,7 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import recipe
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import asgc
 from adaptkry.training.fit import fit
 

@@ -17,7 +17,7 @@ from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import recipe
 from adaptkry.report.run_report import write_pages
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.training import data as training_data
 from adaptkry.training.data import batch_size_that_fits
 from adaptkry.training.fit import fit

@@ -7,7 +7,7 @@ from torch_geometric.transforms import BaseTransform
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.bases import average, krylov, stack
 from adaptkry.spectral.filters import Filter
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 
 
 class KrylovBasis(BaseTransform):

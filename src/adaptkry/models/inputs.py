@@ -9,7 +9,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.load import normalised
 from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import average, stack
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
 
 Scaling = tuple[Tensor, Tensor]  # mean and standard deviation of every feature column

@@ -15,7 +15,7 @@ from torch import Tensor
 from adaptkry.outofcore.graph_folder import GraphFolder
 from adaptkry.outofcore.npy_files import CHUNK_BYTES
 from adaptkry.spectral.kernels import cpu as kernels
-from adaptkry.spectral.propagation import factors, finish, scalings
+from adaptkry.spectral.propagation_matrix import factors, finish, scalings
 
 NODES_AT_ONCE = 2**20  # nodes or entries processed at once for sums and scalings
 

@@ -17,7 +17,7 @@ from adaptkry.spectral import spectrum, theory
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.lanczos import orthonormal
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.training.fit import fit
 
 TOUR_TAUS = (0.5, 0.8, 1.0, 1.5)

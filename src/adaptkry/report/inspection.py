@@ -11,7 +11,7 @@ from adaptkry.graphs.homophily import MEASURES
 from adaptkry.report.elements import counted
 from adaptkry.spectral import spectrum, theory
 from adaptkry.spectral.density import density_of_states
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 
 MIN_CLASS_SIZE = 10  # nodes; a smaller class may be absent from the validation or test nodes
 

@@ -21,7 +21,7 @@ from adaptkry.report.elements import cell, chart, experiment, matrix, series, sp
 from adaptkry.report.learned_filter import learned_response
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import Density, density_of_states
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import angles
 from adaptkry.training.run import Run
 

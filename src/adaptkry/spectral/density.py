@@ -5,7 +5,7 @@ Random sign vectors z estimate them as the mean of :math:`z^\top T_k(P) z / n`, 
 size of the graph. The result has error bars that include sampling and the finite resolution.
 
 >>> from adaptkry.graphs.graph import Graph
->>> from adaptkry.spectral.propagation import Propagation
+>>> from adaptkry.spectral.propagation_matrix import Propagation
 >>> star = Propagation(Graph([[0] * 50, range(1, 51)]), tau=1.0)     # 49 of 51 eigenvalues are 0
 >>> density = density_of_states(star, bins=3)
 >>> bool(abs(density.mass[1] - 49 / 51) < density.error[1])

@@ -7,7 +7,7 @@ Laplacian, is :math:`1 - \lambda`. The coefficients w are a function of the trai
 weights start at given values (initial weights); a filter combines one of each with a basis.
 
 >>> from adaptkry.graphs.graph import Graph
->>> from adaptkry.spectral.propagation import Propagation
+>>> from adaptkry.spectral.propagation_matrix import Propagation
 >>> P = Propagation(Graph([[0, 1, 2], [1, 2, 3]]), tau=1.0)             # a path of four nodes
 >>> x = torch.tensor([1.0, 0.0, 0.0, 0.0])
 >>> low_pass = Filter(2, "chebyshev", initial_weights="ones").requires_grad_(False)      # 1 + T_1 + T_2

@@ -25,7 +25,7 @@ from torch import Tensor
 from adaptkry.common import checks
 from adaptkry.spectral.basis_function import Basis, dense
 from adaptkry.spectral.operators import Operator, as_operator
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 
 DENSE_LIMIT = 8000  # nodes; a dense float64 matrix of that size is 0.5 GB and takes about a minute
 SMALL = 256  # nodes; up to here a dense matrix is as fast as Lanczos, and exact

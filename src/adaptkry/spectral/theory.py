@@ -22,7 +22,7 @@ from adaptkry.spectral import spectrum
 from adaptkry.spectral.bases import BASES, krylov, stack
 from adaptkry.spectral.filters import Filter
 from adaptkry.spectral.lanczos import orthonormal
-from adaptkry.spectral.propagation import Laplacian, Propagation
+from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 
 TAUS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 ROUNDING = 1e-8

@@ -8,7 +8,7 @@ from adaptkry.paper.tables import cell_series, printed_values, result_table, ver
 from adaptkry.report import elements
 from adaptkry.spectral import spectrum
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.propagation import Propagation
+from adaptkry.spectral.propagation_matrix import Propagation
 
 HOPS = [str(k) for k in range(1, 11)]
 

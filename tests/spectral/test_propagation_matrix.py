@@ -10,7 +10,7 @@ from torch_geometric.utils import to_dense_adj
 from adaptkry.graphs.graph import Direction, Graph
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.operators import ALL_COLUMNS, Diagonal
-from adaptkry.spectral.propagation import CpuProduct, CsrProduct, Laplacian, Propagation, backend
+from adaptkry.spectral.propagation_matrix import CpuProduct, CsrProduct, Laplacian, Propagation, backend
 from contracts import OPERATOR_CONTRACT, TOLERANCE, assert_close, assert_same_bits, random_signal
 from strategies import graphs, random_edges, random_graph, random_weights
 
