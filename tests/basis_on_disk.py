@@ -1,4 +1,4 @@
-"""Graphs and bases on disk for tests of several folders, and what they must equal."""
+"""Helpers for tests of bases on disk: small graphs, the same terms in memory, and the files of a folder."""
 
 from pathlib import Path
 
@@ -15,15 +15,15 @@ from strategies import random_graph
 TAUS = [0.5, 1.0, 1.4]
 
 
-def small(seed=0, n=60, m=150, d=5, **options) -> Graph:
-    """A graph with isolated nodes, loops, unknown labels and float32 features."""
+def small_graph(seed=0, n=60, m=150, d=5, **options) -> Graph:
+    """A graph with isolated nodes, self-loops, unknown labels and float32 features."""
     graph = random_graph(seed, n, m, features=d, **options)
     graph.features = graph.features.float()
     return graph
 
 
-def in_memory(graph, taus, directions, degree) -> Tensor:
-    """The terms of a training: directions, taus, hops; [T, n, d]."""
+def terms_in_memory(graph, taus, directions, degree) -> Tensor:
+    """The terms as [T, n, d], ordered by direction, tau and hop, computed in memory."""
     parts = [
         stack(krylov(Propagation(graph, tau, direction), graph.x, degree)).transpose(0, 1)
         for direction in directions
@@ -32,10 +32,10 @@ def in_memory(graph, taus, directions, degree) -> Tensor:
     return torch.cat(parts)
 
 
-def same_bits_as_memory(made: BasisFolder, graph: Graph) -> None:
-    """Assert that the stored rows of every term are those computed in memory."""
-    wanted = in_memory(graph, made.taus, made.directions, made.degree)
-    assert_same_bits(made.slab(0, made.count), wanted[:, made.rows])
+def assert_same_bits_as_in_memory(basis: BasisFolder, graph: Graph) -> None:
+    """Assert that the stored rows of every term have the same bits as those computed in memory."""
+    expected = terms_in_memory(graph, basis.taus, basis.directions, basis.degree)
+    assert_same_bits(basis.slab(0, basis.count), expected[:, basis.rows])
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -10,16 +10,16 @@ from adaptkry.common.journal import COMMAND_OUTPUTS, JOURNAL, Journal
 REQUEST = {"trials": 40, "seed": 0, "taus": (0.5, 1.0)}
 
 
-def journal(folder, key="k1", **changes):
+def new_journal(folder, key="k1", **changes):
     return Journal(folder, key, **{"command": "tune", "request": REQUEST, **changes})
 
 
 @pytest.fixture
 def started(tmp_path):
     """A folder with two finished parts."""
-    with journal(tmp_path / "out") as made:
-        made.add("a", {"score": 0.5})
-        made.add("b", {"score": 0.25})
+    with new_journal(tmp_path / "out") as journal:
+        journal.add("a", {"score": 0.5})
+        journal.add("b", {"score": 0.25})
     return tmp_path / "out"
 
 
@@ -28,48 +28,48 @@ def lines(folder):
 
 
 def test_a_new_journal_has_nothing_done_and_records_the_request(tmp_path):
-    with journal(tmp_path / "deep" / "out") as made:
-        assert (made.is_new, made.done) == (True, {})
-        assert made.missing(["a", "b"]) == ["a", "b"]
-        assert json.loads(lines(made.folder)[0]) == {
+    with new_journal(tmp_path / "deep" / "out") as journal:
+        assert (journal.is_new, journal.done) == (True, {})
+        assert journal.missing(["a", "b"]) == ["a", "b"]
+        assert json.loads(lines(journal.folder)[0]) == {
             "journal": 1, "command": "tune", "key": "k1", "request": {"trials": 40, "seed": 0, "taus": [0.5, 1.0]},
         }  # fmt: skip
 
 
 def test_what_is_added_is_done_at_once_and_after_reopening(started):
-    with journal(started) as found:
+    with new_journal(started) as found:
         assert not found.is_new
         assert found.done == {"a": {"score": 0.5}, "b": {"score": 0.25}}
         assert found.missing(["c", "b", "a", "d"]) == ["c", "d"]
         found.add("c")
         assert found.missing(["c", "d"]) == ["d"]
-    with journal(started) as again:
+    with new_journal(started) as again:
         assert list(again.done) == ["a", "b", "c"]
         assert again.done["c"] == {}
 
 
 def test_a_part_is_in_the_file_before_add_returns(tmp_path):
-    with journal(tmp_path) as made:
-        made.add("a", {"score": 1})
+    with new_journal(tmp_path) as journal:
+        journal.add("a", {"score": 1})
         assert json.loads(lines(tmp_path)[1]) == {"name": "a", "record": {"score": 1}}
 
 
 def test_a_part_that_is_added_twice_has_its_last_record(started):
-    with journal(started) as found:
+    with new_journal(started) as found:
         found.add("a", {"score": 1.0})
-    with journal(started) as again:
+    with new_journal(started) as again:
         assert again.done["a"] == {"score": 1.0}
 
 
 def test_a_second_journal_is_refused_at_once_and_writes_nothing(started):
-    with journal(started) as first:
+    with new_journal(started) as first:
         before = (started / JOURNAL).read_bytes()
         for resume in (True, False):
             with pytest.raises(ValueError, match=r"another command is writing to .*out. Wait for it to finish, or use"):
-                journal(started, "other", resume=resume).__enter__()
+                new_journal(started, "other", resume=resume).__enter__()
         assert (started / JOURNAL).read_bytes() == before
         first.add("c")
-    with journal(started) as again:  # the lock is free after the first one ends
+    with new_journal(started) as again:  # the lock is free after the first one ends
         assert "c" in again.done
 
 
@@ -79,7 +79,7 @@ def test_another_process_is_refused(started):
         f"try:\n    Journal({str(started)!r}, 'k1', command='tune', resume=False).__enter__()\n"
         "except ValueError as error:\n    print(error)\n"
     )
-    with journal(started):
+    with new_journal(started):
         shown = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
     assert shown.startswith("another command is writing to")
     assert len(lines(started)) == 3
@@ -94,31 +94,31 @@ def test_the_lock_is_taken_before_anything_is_written(tmp_path, monkeypatch):
 
     monkeypatch.setattr("adaptkry.common.journal.exclusive_lock", lock)
     with pytest.raises(ValueError, match="locked"):
-        journal(tmp_path).__enter__()
+        new_journal(tmp_path).__enter__()
     assert order == [("lock", [])]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_lock_is_released_when_a_journal_is_refused(started):
     with pytest.raises(ValueError, match="other settings"):
-        journal(started, "k2").__enter__()
-    with journal(started) as found:
+        new_journal(started, "k2").__enter__()
+    with new_journal(started) as found:
         assert len(found.done) == 2
 
 
 def test_the_lock_is_released_when_the_block_raises(started):
-    with pytest.raises(ZeroDivisionError), journal(started):
+    with pytest.raises(ZeroDivisionError), new_journal(started):
         raise ZeroDivisionError
-    with journal(started) as found:
+    with new_journal(started) as found:
         assert len(found.done) == 2
 
 
 def test_the_folder_of_another_command_is_refused_even_to_start_over(started):
     for resume in (True, False):
         with pytest.raises(ValueError, match=r"out holds a search, not a comparison. Use another --out.$"):
-            journal(started, command="compare", resume=resume).__enter__()
+            new_journal(started, command="compare", resume=resume).__enter__()
     with pytest.raises(ValueError, match="holds a search, not a run"):
-        journal(started, command="fit", file=None).__enter__()
+        new_journal(started, command="fit", file=None).__enter__()
     assert len(lines(started)) == 3
 
 
@@ -126,24 +126,24 @@ def test_the_folder_of_another_command_is_refused_even_to_start_over(started):
 def test_a_folder_with_the_marker_of_another_command_is_refused(tmp_path, marker):
     (tmp_path / marker).write_text("{}")
     for command, (what, own) in COMMAND_OUTPUTS.items():
-        made = Journal(tmp_path, "k", command=command, file=None)
+        journal = Journal(tmp_path, "k", command=command, file=None)
         if own == marker:
-            with made:
+            with journal:
                 pass
         else:
             with pytest.raises(ValueError, match=f"holds {FOLDER_MARKERS[marker]}, not {what}. Use another --out"):
-                made.__enter__()
+                journal.__enter__()
 
 
 def test_a_command_may_resume_beside_its_own_markers(started):
     (started / "run.json").write_text("{}")  # a search ends with a run
-    with journal(started) as found:
+    with new_journal(started) as found:
         assert len(found.done) == 2
 
 
 def test_another_key_is_refused_and_what_differs_is_named(started):
     with pytest.raises(ValueError, match="seed") as caught:
-        journal(started, "k2", request={**REQUEST, "seed": 7}).__enter__()
+        new_journal(started, "k2", request={**REQUEST, "seed": 7}).__enter__()
     assert str(caught.value) == (
         f"{started} was started with other settings: seed was 0, now 7. Use another --out, or the old settings."
     )
@@ -151,16 +151,16 @@ def test_another_key_is_refused_and_what_differs_is_named(started):
 
 def test_several_differences_are_all_named(started):
     with pytest.raises(ValueError, match=r"settings: trials was 40, now not set; taus was \[0.5, 1.0\], now \[0.5\];"):
-        journal(started, "k2", request={"seed": 0, "taus": (0.5,), "new": 1}).__enter__()
+        new_journal(started, "k2", request={"seed": 0, "taus": (0.5,), "new": 1}).__enter__()
 
 
 def test_another_key_with_the_same_request_names_the_data(started):
     with pytest.raises(ValueError, match=r"the data \(its digest\) was k1, now ffffffffffff\.\.\.\."):
-        journal(started, "f" * 64).__enter__()
+        new_journal(started, "f" * 64).__enter__()
 
 
 def test_the_key_decides_and_not_the_request(started):
-    with journal(started, request={"seed": 1}) as found:
+    with new_journal(started, request={"seed": 1}) as found:
         assert len(found.done) == 2
 
 
@@ -169,21 +169,21 @@ def test_a_half_written_last_line_is_ignored_and_gone_after_the_next_add(started
     path = started / JOURNAL
     whole = path.read_bytes()
     path.write_bytes(whole + half)
-    with journal(started) as found:
+    with new_journal(started) as found:
         assert list(found.done) == ["a", "b"]
         assert path.read_bytes() == whole + half
         found.add("d")
     assert path.read_bytes().startswith(whole + b'{"name": "d"')
-    with journal(started) as again:
+    with new_journal(started) as again:
         assert list(again.done) == ["a", "b", "d"]
 
 
 def test_a_failed_write_does_not_damage_the_next_one(started):
-    with journal(started) as found:
+    with new_journal(started) as found:
         with (started / JOURNAL).open("ab") as file:
             file.write(b'{"name": "c", "re')  # as a full disk leaves it
         found.add("d")
-    with journal(started) as again:
+    with new_journal(started) as again:
         assert list(again.done) == ["a", "b", "d"]
 
 
@@ -192,7 +192,7 @@ def test_a_damaged_line_in_the_middle_is_refused_with_its_number(started):
     head, first, *rest = path.read_text().splitlines(keepends=True)
     path.write_text("".join([head, first[: len(first) // 2] + "\n", *rest]))
     with pytest.raises(ValueError, match=r"line 2 of .*journal.jsonl is damaged. Delete that line, or use another"):
-        journal(started).__enter__()
+        new_journal(started).__enter__()
 
 
 @pytest.mark.parametrize("head", ["", "{", "[]", "7", '{"journal": 1}', '{"trial": 0, "score": 1}', "\udcff"])
@@ -202,78 +202,78 @@ def test_a_damaged_header_is_refused_even_to_start_over(started, head):
     path.write_bytes("\n".join([head, *rest]).encode(errors="surrogateescape"))
     for resume in (True, False):
         with pytest.raises(ValueError, match="must begin with the header of a journal; its first line is damaged"):
-            journal(started, resume=resume).__enter__()
+            new_journal(started, resume=resume).__enter__()
 
 
 def test_the_journal_of_a_later_format_is_refused(started):
     path = started / JOURNAL
     path.write_text(path.read_text().replace('"journal": 1', '"journal": 2'))
     with pytest.raises(ValueError, match="from another version"):
-        journal(started).__enter__()
+        new_journal(started).__enter__()
 
 
 def test_starting_over_forgets_what_was_done_also_under_another_key(started):
-    with journal(started, "k2", resume=False) as found:
+    with new_journal(started, "k2", resume=False) as found:
         assert (found.is_new, found.done) == (True, {})
         found.add("z")
-    with journal(started, "k2") as again:
+    with new_journal(started, "k2") as again:
         assert list(again.done) == ["z"]
 
 
 def test_finished_parts_are_not_overwritten_without_permission(started):
     with pytest.raises(ValueError, match=r"holds a search already \(2 finished\). Add --resume, or use another --out"):
-        journal(started, resume=False, overwrite=False).__enter__()
-    with journal(started, overwrite=False) as found:
+        new_journal(started, resume=False, overwrite=False).__enter__()
+    with new_journal(started, overwrite=False) as found:
         assert len(found.done) == 2
 
 
 def test_without_a_file_the_record_is_the_callers(tmp_path):
-    with journal(tmp_path, file=None, done={"a": {"score": 1}}) as made:
-        assert (made.is_new, made.missing("ab")) == (False, ["b"])
-        made.add("b")
-        assert made.missing("ab") == []
+    with new_journal(tmp_path, file=None, done={"a": {"score": 1}}) as journal:
+        assert (journal.is_new, journal.missing("ab")) == (False, ["b"])
+        journal.add("b")
+        assert journal.missing("ab") == []
         with pytest.raises(ValueError, match="another command is writing"):
-            journal(tmp_path, file=None).__enter__()
+            new_journal(tmp_path, file=None).__enter__()
     assert list(tmp_path.iterdir()) == []
-    with journal(tmp_path, file=None) as again:
+    with new_journal(tmp_path, file=None) as again:
         assert again.is_new
 
 
 def test_a_key_may_be_given_after_the_lock(tmp_path):
-    with Journal(tmp_path, command="propagate", file=None) as made:
-        made.open("k", {"degree": 2}, recorded={"degree": 2}, done={"block-0-4": {}})
-        assert made.missing(["block-0-4", "block-4-8"]) == ["block-4-8"]
-        assert not made.is_new
+    with Journal(tmp_path, command="propagate", file=None) as journal:
+        journal.open("k", {"degree": 2}, recorded={"degree": 2}, done={"block-0-4": {}})
+        assert journal.missing(["block-0-4", "block-4-8"]) == ["block-4-8"]
+        assert not journal.is_new
     with (
         pytest.raises(ValueError, match="other settings: degree was 2, now 3"),
-        Journal(tmp_path, command="propagate", file=None) as made,
+        Journal(tmp_path, command="propagate", file=None) as journal,
     ):
-        made.open("k2", {"degree": 3}, recorded={"degree": 2})
+        journal.open("k2", {"degree": 3}, recorded={"degree": 2})
 
 
 def test_a_command_that_fails_before_anything_is_done_leaves_no_folder(tmp_path):
-    with pytest.raises(ZeroDivisionError), journal(tmp_path / "out"):
+    with pytest.raises(ZeroDivisionError), new_journal(tmp_path / "out"):
         raise ZeroDivisionError
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ZeroDivisionError), journal(tmp_path):
+    with pytest.raises(ZeroDivisionError), new_journal(tmp_path):
         raise ZeroDivisionError
     assert tmp_path.exists()  # it was there before
 
 
 def test_a_command_that_fails_after_something_was_done_keeps_it(tmp_path):
     def work(folder, file=None):
-        with journal(folder) as made:
+        with new_journal(folder) as journal:
             if file:
                 (folder / file).write_bytes(b"1")
             else:
-                made.add("a")
+                journal.add("a")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         work(tmp_path / "out")
     with pytest.raises(ZeroDivisionError):
         work(tmp_path / "other", "half-written.npy")
-    with journal(tmp_path / "out") as found:
+    with new_journal(tmp_path / "out") as found:
         assert list(found.done) == ["a"]
     assert len(list((tmp_path / "other").iterdir())) == 2
 
@@ -281,4 +281,4 @@ def test_a_command_that_fails_after_something_was_done_keeps_it(tmp_path):
 def test_a_place_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(OSError, match="--out must be a folder that can be written to"):
-        journal(tmp_path / "out").__enter__()
+        new_journal(tmp_path / "out").__enter__()

@@ -3,12 +3,12 @@ import shutil
 import pytest
 
 from adaptkry.outofcore import BasisFolder, propagate, write_graph
-from basis_on_disk import TAUS, small
+from basis_on_disk import TAUS, small_graph
 
 
 @pytest.fixture
 def log(caplog):
-    """Messages of the library so far; calling it forgets them."""
+    """A function that returns the log messages of adaptkry.outofcore since its last call."""
 
     def messages() -> list[str]:
         found = [record.getMessage() for record in caplog.records if record.name.startswith("adaptkry.outofcore")]
@@ -23,12 +23,11 @@ def log(caplog):
 def stored(tmp_path_factory):
     """A folder that tests only read: `g`, a graph folder, and `b`, its basis in three blocks."""
     folder = tmp_path_factory.mktemp("stored")
-    propagate(write_graph(small(), folder / "g"), folder / "b", taus=TAUS, degree=3, columns=2)
+    propagate(write_graph(small_graph(), folder / "g"), folder / "b", taus=TAUS, degree=3, columns=2)
     return folder
 
 
 @pytest.fixture
-def made(stored, tmp_path):
+def basis(stored, tmp_path):
     """A basis folder that a test may change, beside its graph folder `g`."""
-    taken = shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
-    return BasisFolder.open(taken / "b")
+    return BasisFolder.open(shutil.copytree(stored, tmp_path, dirs_exist_ok=True) / "b")

@@ -27,7 +27,7 @@ def home(tmp_path_factory):
     return folder
 
 
-def test_inline_calls_immediately_and_keeps_errors_for_result():
+def test_inline_executor_calls_immediately_and_raises_errors_in_result():
     with executors.open_executor("inline") as pool:
         assert pool.submit(len, "abc").result() == 3
         failed = pool.submit(int, "three")
@@ -36,8 +36,13 @@ def test_inline_calls_immediately_and_keeps_errors_for_result():
 
 
 def test_an_option_of_another_executor_is_refused():
-    for name, options in (("inline", (2, None)), ("processes", (None, "tcp://x")), ("dask", (2, "tcp://x"))):
-        with pytest.raises(ValueError, match=r"^--(workers|scheduler) is for"), executors.open_executor(name, *options):
+    for name, options, message in (
+        ("inline", (2, None), "--workers is for --executor processes or dask"),
+        ("inline", (2, "tcp://x"), "--scheduler is for .* Add --executor dask"),
+        ("processes", (None, "tcp://x"), "--scheduler is for --executor dask"),
+        ("dask", (2, "tcp://x"), "--workers is for a new cluster"),
+    ):
+        with pytest.raises(ValueError, match=message), executors.open_executor(name, *options):
             pass
 
 
@@ -48,7 +53,7 @@ def test_without_dask_the_message_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:{port}", "nonsense://x", "127.0.0.1:0"])
-def test_a_scheduler_that_does_not_answer_is_named(home, monkeypatch, command, address):
+def test_a_scheduler_that_does_not_answer_is_refused(home, monkeypatch, command, address):
     pytest.importorskip("distributed")
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and never answers
         address = address.format(port=server.getsockname()[1])
@@ -60,20 +65,20 @@ def test_a_scheduler_that_does_not_answer_is_named(home, monkeypatch, command, a
 
 @pytest.mark.distributed
 @pytest.mark.parametrize(("executor", "workers"), [("processes", 2), ("processes", 3), ("dask", 2), ("dask", 3)])
-def test_every_executor_leaves_the_same_bytes(home, executor, workers):
+def test_every_executor_writes_the_same_bytes(home, executor, workers):
     out = home / f"{executor}-{workers}"
     propagate(home / "g", out, **OPTIONS, executor=executor, workers=workers)
     assert content(out) == content(home / "inline")
 
 
-def slow_start(folder):
-    """A graph whose blocks take about a second each."""
+def generate_large_graph(folder):
+    """Write a graph whose blocks take about a second each, and return the options of `propagate`."""
     generate(folder / "big", nodes=200_000, entries=2_000_000, features=32)
     return {"taus": [0.5, 1.0], "degree": 6, "columns": 4}
 
 
 def kill_writers(out, count: int, killed: list[int]) -> None:
-    """kill -9, one after the other, so many workers of ours in the middle of a block, each after another finished."""
+    """Kill `count` workers, one after another, each in the middle of a block and after another block has finished."""
     deadline = time.monotonic() + 90
     while len(killed) < count and time.monotonic() < deadline:
         finished = len(list(out.glob("block*.json")))
@@ -87,9 +92,9 @@ def kill_writers(out, count: int, killed: list[int]) -> None:
 
 
 @pytest.mark.distributed
-def test_a_dask_worker_killed_twice_costs_its_blocks_only(home):
-    options = slow_start(home)
-    propagate(home / "big", home / "big-here", **options)
+def test_blocks_of_killed_dask_workers_are_computed_again(home):
+    options = generate_large_graph(home)
+    propagate(home / "big", home / "big-inline", **options)
     out, killed = home / "big-dask", []
     out.mkdir()
     killer = threading.Thread(target=kill_writers, args=(out, 2, killed))
@@ -97,7 +102,7 @@ def test_a_dask_worker_killed_twice_costs_its_blocks_only(home):
     propagate(home / "big", out, **options, executor="dask", workers=2)
     killer.join()
     assert len(set(killed)) == 2
-    assert content(out) == content(home / "big-here")
+    assert content(out) == content(home / "big-inline")
 
 
 @pytest.mark.distributed
@@ -115,10 +120,10 @@ def test_a_dead_process_of_a_pool_is_reported_and_the_same_call_continues(home, 
 
 
 @pytest.mark.distributed
-def test_a_cluster_that_runs_already_is_used_by_its_address(home):
-    cluster_of = pytest.importorskip("distributed").LocalCluster
-    with cluster_of(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
-        propagate(home / "g", home / "there", **OPTIONS, executor="dask", scheduler=cluster.scheduler_address)
-    assert content(home / "there") == content(home / "inline")
-    with cluster_of(n_workers=0, dashboard_address=None) as empty, pytest.raises(ValueError, match="has no workers"):
+def test_a_running_cluster_is_used_by_its_address(home):
+    local_cluster = pytest.importorskip("distributed").LocalCluster
+    with local_cluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster:
+        propagate(home / "g", home / "cluster", **OPTIONS, executor="dask", scheduler=cluster.scheduler_address)
+    assert content(home / "cluster") == content(home / "inline")
+    with local_cluster(n_workers=0, dashboard_address=None) as empty, pytest.raises(ValueError, match="has no workers"):
         propagate(home / "g", home / "none", **OPTIONS, executor="dask", scheduler=empty.scheduler_address)

@@ -7,7 +7,7 @@ import torch
 from adaptkry.outofcore import GraphFolder, finalise, propagate, write_graph
 from adaptkry.outofcore.edge_runs import StoredAdjacency
 from adaptkry.outofcore.npy_files import NpyFile
-from basis_on_disk import content, small
+from basis_on_disk import content, small_graph
 from contracts import assert_same_bits
 
 
@@ -15,7 +15,7 @@ def test_a_graph_folder_can_be_finalised_by_hand_and_features_may_be_parquet(tmp
     import pyarrow
     from pyarrow import parquet
 
-    graph = small()
+    graph = small_graph()
     write_graph(graph, tmp_path / "g")
     same = propagate(tmp_path / "g", tmp_path / "b", taus=[1.0], degree=2)
     for name in ("manifest.json", "features.npy"):
@@ -32,7 +32,7 @@ def test_a_graph_folder_can_be_finalised_by_hand_and_features_may_be_parquet(tmp
 
 
 def test_bad_graph_folders_are_refused(tmp_path):
-    graph = small()
+    graph = small_graph()
     write_graph(graph, tmp_path)
     features = graph.x.clone()
     features[7, 3] = torch.nan
@@ -51,7 +51,7 @@ def test_bad_graph_folders_are_refused(tmp_path):
     np.save(tmp_path / "indices.npy", indices[:-1])
     with pytest.raises(ValueError, match="must have shape"):
         GraphFolder.open(tmp_path)
-    with pytest.raises(ValueError, match="must rise from 0 to the number of entries"):
+    with pytest.raises(ValueError, match="must increase from 0 to the number of entries"):
         finalise(tmp_path, symmetric=True)
     np.save(tmp_path / "indices.npy", indices.astype(np.int64))
     with pytest.raises(TypeError, match="must be int32; got int64"):
@@ -62,7 +62,7 @@ def test_bad_graph_folders_are_refused(tmp_path):
 
 
 def test_a_damaged_graph_folder_is_refused_and_named(tmp_path):
-    folder = write_graph(small(), tmp_path / "g")
+    folder = write_graph(small_graph(), tmp_path / "g")
     with (folder.path / "features.npy").open("r+b") as file:
         file.seek(-40, os.SEEK_END)
         file.write(b"\x01")

@@ -2,14 +2,14 @@ import pytest
 
 from adaptkry.outofcore import propagate
 from adaptkry.outofcore.memory_plan import BUFFER_BYTES, ProblemSize, parse_bytes, plan_memory
-from basis_on_disk import small
+from basis_on_disk import small_graph
 
 
-def test_a_limit_too_small_for_a_column_says_the_least_that_is_needed(tmp_path):
+def test_a_limit_too_small_for_a_column_is_refused_with_the_minimum(tmp_path):
     with pytest.raises(
         ValueError, match=r"one column of 60 nodes .* needs \d+\.\d+ MiB of memory.*Use --memory (\d+)MiB"
     ):
-        propagate(small(), tmp_path / "b", taus=[1.0], degree=2, memory="10MiB")
+        propagate(small_graph(), tmp_path / "b", taus=[1.0], degree=2, memory="10MiB")
     size = ProblemSize(10**7, 10**8, 10**4, 64, 10**5, False, False)
     with pytest.raises(ValueError, match=r"--memory (\d+)MiB") as refused:
         plan_memory(size, 2**20)
@@ -22,10 +22,10 @@ def test_a_limit_too_small_for_a_column_says_the_least_that_is_needed(tmp_path):
 @pytest.mark.parametrize("gib", [1, 1.5, 2.5, 3, 4, 8, 64])
 @pytest.mark.parametrize("rows", [10**5, 10**7])
 def test_a_plan_stays_within_its_limit(gib, rows):
-    made = plan_memory(ProblemSize(10**7, 10**8, 10**4, 64, rows, False, False), int(gib * 2**30))
-    assert made.peak_bytes <= gib * 2**30
-    assert made.width >= (1 if gib < 1.5 else 8 if gib < 2.5 else 16)
-    assert (made.entries_in_memory is None) == (gib >= 2.5)
+    plan = plan_memory(ProblemSize(10**7, 10**8, 10**4, 64, rows, False, False), int(gib * 2**30))
+    assert plan.peak_bytes <= gib * 2**30
+    assert plan.width >= (1 if gib < 1.5 else 8 if gib < 2.5 else 16)
+    assert (plan.entries_in_memory is None) == (gib >= 2.5)
 
 
 def test_if_all_rows_are_stored_a_whole_hop_can_be_queued_for_writing():

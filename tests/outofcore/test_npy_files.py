@@ -11,11 +11,11 @@ from adaptkry.outofcore.npy_files import WRITE_BYTES, DirectWriter
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["direct", "cached"])
-def test_chunks_of_odd_sizes_are_the_array_with_its_checksum(tmp_path, monkeypatch, is_refused):
+def test_chunks_of_odd_sizes_give_the_array_and_its_checksum(tmp_path, monkeypatch, is_refused):
     real = os.open
 
     def refusing(path, flags, mode=0o777, **options):
-        if flags & getattr(os, "O_DIRECT", 0):  # as file systems without it answer
+        if flags & getattr(os, "O_DIRECT", 0):  # as on file systems without O_DIRECT
             raise OSError(errno.EINVAL, "Invalid argument")
         return real(path, flags, mode, **options)
 

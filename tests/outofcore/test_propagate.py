@@ -19,79 +19,81 @@ from adaptkry.outofcore.memory_plan import parse_bytes
 from adaptkry.outofcore.npy_files import NpyWriter
 from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.propagation_matrix import Propagation
-from basis_on_disk import TAUS, content, in_memory, same_bits_as_memory, small
+from basis_on_disk import TAUS, assert_same_bits_as_in_memory, content, small_graph, terms_in_memory
 from contracts import assert_close, assert_same_bits
 
-# The numbers
+# Numbers
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("columns", [1, 3, None])
-def test_basis_on_disk_is_the_one_in_memory_to_the_bit(tmp_path, weighted, directed, columns):
-    graph = small(weighted=weighted, directed=directed)
+def test_basis_on_disk_has_the_bits_of_the_basis_in_memory(tmp_path, weighted, directed, columns):
+    graph = small_graph(weighted=weighted, directed=directed)
     assert graph.isolated().any()
     options = {"directions": ["both", "out", "in"], "taus": TAUS, "degree": 4}
-    same_bits_as_memory(propagate(graph, tmp_path / "b", columns=columns, **options), graph)
+    assert_same_bits_as_in_memory(propagate(graph, tmp_path / "b", columns=columns, **options), graph)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-def test_long_rows_have_the_bits_of_memory_too(tmp_path, weighted, directed):
-    """SciPy sums long rows pairwise; the scalings must follow it there."""
-    graph = small(3, 300, 20_000, d=17, weighted=weighted, directed=directed)
-    same_bits_as_memory(propagate(graph, tmp_path / "b", taus=[0.7], degree=2, directions=["out", "both"]), graph)
+def test_long_rows_have_the_bits_of_the_basis_in_memory(tmp_path, weighted, directed):
+    """SciPy sums long rows pairwise; the scalings must do the same."""
+    graph = small_graph(3, 300, 20_000, d=17, weighted=weighted, directed=directed)
+    assert_same_bits_as_in_memory(
+        propagate(graph, tmp_path / "b", taus=[0.7], degree=2, directions=["out", "both"]), graph
+    )
 
 
 def test_basis_equals_the_dense_matrix_in_float64(tmp_path):
-    graph = small(2, weighted=True)
-    made = propagate(graph, tmp_path / "b", taus=[0.6], degree=3)
+    graph = small_graph(2, weighted=True)
+    basis = propagate(graph, tmp_path / "b", taus=[0.6], degree=3)
     P, x = Propagation(graph, 0.6).to_dense(), graph.x.double()
     expected = torch.stack([x, P @ x, P @ P @ x, P @ P @ P @ x])
-    assert_close(made.slab(0, 60).double(), expected[:, made.rows], rtol=0, atol=1e-5)
+    assert_close(basis.slab(0, 60).double(), expected[:, basis.rows], rtol=0, atol=1e-5)
 
 
 def test_bfloat16_is_rounded_as_torch_rounds(tmp_path):
-    graph = small()
-    made = propagate(graph, tmp_path / "b", taus=TAUS, degree=2, dtype="bfloat16", columns=2)
-    slab = made.slab(0, 60)
+    graph = small_graph()
+    basis = propagate(graph, tmp_path / "b", taus=TAUS, degree=2, dtype="bfloat16", columns=2)
+    slab = basis.slab(0, 60)
     assert slab.dtype == torch.bfloat16
-    assert_same_bits(slab, in_memory(graph, TAUS, ["both"], 2)[:, made.rows].to(torch.bfloat16))
+    assert_same_bits(slab, terms_in_memory(graph, TAUS, ["both"], 2)[:, basis.rows].to(torch.bfloat16))
     assert np.load(tmp_path / "b" / "block-0-2.npy").dtype == np.uint16
 
 
 def test_a_graph_of_one_node_without_edges_works(tmp_path):
     graph = Graph([[], []], torch.ones(1, 3), nodes=1)
-    same_bits_as_memory(propagate(graph, tmp_path / "b", taus=[1.0], degree=2), graph)
+    assert_same_bits_as_in_memory(propagate(graph, tmp_path / "b", taus=[1.0], degree=2), graph)
 
 
-# Continuing, and refusing to
+# Continue after an interruption, and refuse other folders
 
 
-def test_the_same_call_again_keeps_every_block(made, tmp_path, log):
-    before = content(made.path)
-    propagate(tmp_path / "g", made.path, taus=TAUS, degree=3, columns=2)
+def test_the_same_call_again_keeps_every_block(basis, tmp_path, log):
+    before = content(basis.path)
+    propagate(tmp_path / "g", basis.path, taus=TAUS, degree=3, columns=2)
     assert log() == ["3 of 3 blocks kept"]
-    assert content(made.path) == before
+    assert content(basis.path) == before
 
 
-def test_a_damaged_block_is_found_and_computed_again(made, tmp_path, log):
-    before = content(made.path)
-    with (made.path / "block-2-4.npy").open("r+b") as file:
+def test_a_damaged_block_is_found_and_computed_again(basis, tmp_path, log):
+    before = content(basis.path)
+    with (basis.path / "block-2-4.npy").open("r+b") as file:
         file.seek(500)
         file.write(b"x")
     with pytest.raises(ValueError, match=r"damaged: block-2-4\.npy\. Repair it with: adaptkry propagate"):
-        made.verify()
-    (made.path / "block-4-5.json").unlink()
-    (made.path / ".block-4-5.npy.elsewhere.1.part").touch()
-    propagate(tmp_path / "g", made.path, taus=TAUS, degree=3, columns=2)
+        basis.verify()
+    (basis.path / "block-4-5.json").unlink()
+    (basis.path / ".block-4-5.npy.elsewhere.1.part").touch()
+    propagate(tmp_path / "g", basis.path, taus=TAUS, degree=3, columns=2)
     assert log() == ["1 of 3 blocks kept, 2 damaged and computed again"]
-    assert content(made.path) == before
+    assert content(basis.path) == before
 
 
-def test_a_graph_is_not_generated_into_a_basis_folder(made):
+def test_a_graph_is_not_generated_into_a_basis_folder(basis):
     with pytest.raises(ValueError, match=r"holds a basis, not a graph\. Use another --out"):
-        generate(made.path, nodes=100, entries=200)
+        generate(basis.path, nodes=100, entries=200)
 
 
 @pytest.mark.parametrize(
@@ -106,26 +108,26 @@ def test_a_graph_is_not_generated_into_a_basis_folder(made):
     ],
     ids=str,
 )
-def test_a_folder_of_other_settings_is_refused(made, tmp_path, change, message):
+def test_a_folder_of_other_settings_is_refused(basis, tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
-        propagate(tmp_path / "g", made.path, **({"taus": TAUS, "degree": 3, "columns": 2} | change))
+        propagate(tmp_path / "g", basis.path, **({"taus": TAUS, "degree": 3, "columns": 2} | change))
 
 
-def test_a_folder_of_another_graph_version_or_kind_is_refused(made, tmp_path):
+def test_a_folder_of_another_graph_version_or_kind_is_refused(basis, tmp_path):
     with pytest.raises(ValueError, match=r"the graph \(its digest\) was \w{12}\.\.\., now .* Use another --out"):
-        propagate(small(5), made.path, taus=TAUS, degree=3, columns=2)
+        propagate(small_graph(5), basis.path, taus=TAUS, degree=3, columns=2)
     with pytest.raises(ValueError, match=r"must be a basis folder; got kind 'graph'"):
         BasisFolder.open(tmp_path / "g")
     (tmp_path / "g" / "manifest.json").rename(tmp_path / "m.json")
     with pytest.raises(ValueError, match=r"must be empty or a basis folder; it holds features\.npy"):
-        propagate(small(), tmp_path / "g", taus=TAUS, degree=3)
-    summary = json.loads((made.path / "manifest.json").read_text())
-    (made.path / "manifest.json").write_text(json.dumps({**summary, "version": "0.0.1"}))
+        propagate(small_graph(), tmp_path / "g", taus=TAUS, degree=3)
+    summary = json.loads((basis.path / "manifest.json").read_text())
+    (basis.path / "manifest.json").write_text(json.dumps({**summary, "version": "0.0.1"}))
     with pytest.raises(ValueError, match=r"the version of adaptkry was 0\.0\.1, now"):
-        propagate(small(), made.path, taus=TAUS, degree=3, columns=2)
-    (made.path / "manifest.json").write_text(json.dumps({**summary, "format": 99}))
-    with pytest.raises(ValueError, match=r"must have format 2; got 99, .*Make it again with: adaptkry propagate"):
-        BasisFolder.open(made.path)
+        propagate(small_graph(), basis.path, taus=TAUS, degree=3, columns=2)
+    (basis.path / "manifest.json").write_text(json.dumps({**summary, "format": 99}))
+    with pytest.raises(ValueError, match=r"must have format 2; got 99, .*Create it again with: adaptkry propagate"):
+        BasisFolder.open(basis.path)
 
 
 def test_a_folder_without_a_block_can_be_started_again_with_other_settings(tmp_path):
@@ -133,36 +135,35 @@ def test_a_folder_without_a_block_can_be_started_again_with_other_settings(tmp_p
     with pytest.raises(ValueError, match=r"got tau = 5\.0 and node 20") as refused:
         Propagation(graph, 5.0)
     message = str(refused.value).split(" with")[0]
-    with pytest.raises(ValueError, match=message):  # also where nodes are processed some at a time
+    with pytest.raises(ValueError, match=message):  # also if nodes are processed in chunks
         StoredAdjacency(write_graph(graph, tmp_path / "g"), nodes_at_once=16).factors(5.0)
     with pytest.raises(ValueError, match=message):
         propagate(graph, tmp_path / "b", taus=[5.0], degree=1)
-    same_bits_as_memory(propagate(graph, tmp_path / "b", taus=[0.5], degree=1), graph)
+    assert_same_bits_as_in_memory(propagate(graph, tmp_path / "b", taus=[0.5], degree=1), graph)
 
 
-def test_two_commands_do_not_write_to_one_folder(made, tmp_path):
+def test_two_commands_do_not_write_to_one_folder(basis, tmp_path):
+    with exclusive_lock(basis.path), pytest.raises(ValueError, match="another command is writing to"):
+        propagate(tmp_path / "g", basis.path, taus=TAUS, degree=3, columns=2)
 
-    with exclusive_lock(made.path), pytest.raises(ValueError, match="another command is writing to"):
-        propagate(tmp_path / "g", made.path, taus=TAUS, degree=3, columns=2)
 
-
-def test_the_lock_is_taken_before_intermediate_files_are_touched(tmp_path):
+def test_the_folder_is_locked_before_intermediate_files_are_changed(tmp_path):
     """A second command with another graph of the same size once replaced the graph that the first one was reading."""
-    propagate(small(), tmp_path / "b", taus=TAUS, degree=3, columns=2)
+    propagate(small_graph(), tmp_path / "b", taus=TAUS, degree=3, columns=2)
     work = tmp_path / "b.work" / "graph"
     before = content(work), content(tmp_path / "b")
     with exclusive_lock(tmp_path / "b"), pytest.raises(ValueError, match="another command is writing to"):
-        propagate(small(5), tmp_path / "b", taus=TAUS, degree=3, columns=2)
+        propagate(small_graph(5), tmp_path / "b", taus=TAUS, degree=3, columns=2)
     assert (content(work), content(tmp_path / "b")) == before
     (tmp_path / "c").mkdir()
     with exclusive_lock(tmp_path / "c"), pytest.raises(ValueError, match="another command is writing to"):
-        propagate(small(), tmp_path / "c", taus=TAUS, degree=3)
+        propagate(small_graph(), tmp_path / "c", taus=TAUS, degree=3)
     assert not (tmp_path / "c.work").exists()
 
 
 @pytest.mark.slow
-def test_a_second_process_is_refused_and_harms_nothing(tmp_path):
-    write_graph(small(5), tmp_path / "other")
+def test_a_second_process_is_refused_and_changes_nothing(tmp_path):
+    write_graph(small_graph(5), tmp_path / "other")
     shown = []
 
     def on_progress(_done, _total):
@@ -170,62 +171,62 @@ def test_a_second_process_is_refused_and_harms_nothing(tmp_path):
             words = ["other", "--taus", "0.5,1,1.4", "--degree", 3, "--columns", 2, "--out", "b"]
             shown.append(subprocess.run(program(*words), cwd=tmp_path, capture_output=True, text=True))
 
-    graph = small()
-    made = propagate(graph, tmp_path / "b", taus=TAUS, degree=3, columns=2, on_progress=on_progress)
+    graph = small_graph()
+    basis = propagate(graph, tmp_path / "b", taus=TAUS, degree=3, columns=2, on_progress=on_progress)
     assert shown[0].returncode == 2
     assert "another command is writing to b. Wait for it to finish, or use another --out." in shown[0].stderr
-    same_bits_as_memory(made, graph)
+    assert_same_bits_as_in_memory(basis, graph)
 
 
-def test_a_block_of_another_request_is_not_kept(made, tmp_path, log):
-    before = content(made.path)
-    record = json.loads((made.path / "block-0-2.json").read_text())
+def test_a_block_of_another_request_is_computed_again(basis, tmp_path, log):
+    before = content(basis.path)
+    record = json.loads((basis.path / "block-0-2.json").read_text())
     assert len(record["key"]) == 64
-    (made.path / "block-0-2.json").write_text(json.dumps({**record, "key": "f" * 64}))
-    propagate(tmp_path / "g", made.path, taus=TAUS, degree=3, columns=2)
+    (basis.path / "block-0-2.json").write_text(json.dumps({**record, "key": "f" * 64}))
+    propagate(tmp_path / "g", basis.path, taus=TAUS, degree=3, columns=2)
     assert log() == ["2 of 3 blocks kept, 1 damaged and computed again"]
-    assert content(made.path) == before
+    assert content(basis.path) == before
 
 
 @pytest.mark.parametrize("change", [{"memory": "10MiB"}, {"rows": [60]}, {"features": "nowhere.npy"}], ids=str)
-def test_a_refused_command_leaves_nothing_behind(tmp_path, change):
+def test_a_refused_command_leaves_no_files(tmp_path, change):
     with pytest.raises((ValueError, FileNotFoundError)):
-        propagate(small(), tmp_path / "b", taus=[1.0], degree=2, **change)
+        propagate(small_graph(), tmp_path / "b", taus=[1.0], degree=2, **change)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sorted_edges_of_a_refused_command_are_used_again(tmp_path, log):
-    graph = small(directed=True)
+def test_sorted_edges_of_a_refused_command_are_reused(tmp_path, log):
+    graph = small_graph(directed=True)
     with pytest.raises(ValueError, match="Use --memory"):
         propagate(graph, tmp_path / "b", taus=[1.0], degree=2, directions=["in"], memory="10MiB")
-    assert any("its edges are sorted" in message for message in log())
-    same_bits_as_memory(propagate(graph, tmp_path / "b", taus=[1.0], degree=2, directions=["in"]), graph)
-    assert not any("its edges are sorted" in message for message in log())
+    assert any("sorting its edges" in message for message in log())
+    assert_same_bits_as_in_memory(propagate(graph, tmp_path / "b", taus=[1.0], degree=2, directions=["in"]), graph)
+    assert not any("sorting its edges" in message for message in log())
 
 
 @pytest.mark.parametrize("columns", [1, 12])
-def test_progress_rises_to_the_total(tmp_path, columns):
+def test_progress_increases_to_the_total(tmp_path, columns):
     seen = []
-    made = propagate(
-        small(d=12), tmp_path / "b", taus=TAUS, degree=2, columns=columns,
+    basis = propagate(
+        small_graph(d=12), tmp_path / "b", taus=TAUS, degree=2, columns=columns,
         on_progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     done, totals = zip(*seen, strict=True)
-    written = 4 * made.terms * 60 * 12
+    written = 4 * basis.terms * 60 * 12
     assert set(totals) == {written + (4 * 60 * 12 if columns == 1 else 0)}  # features are read once to be split
     assert list(done) == sorted(done)
     assert done[-1] == totals[0]
 
 
-def test_a_disk_too_small_is_seen_before_anything_is_done(tmp_path, monkeypatch):
+def test_a_disk_too_small_is_refused_before_anything_is_computed(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**6, 10**6 - 1000, 1000))  # type: ignore[attr-defined]
-    with pytest.raises(OSError, match=r"1 blocks of this basis need 7\.52 KiB on disk; .* has 1000 bytes free"):
-        propagate(small(), tmp_path / "b", taus=[1.0], degree=2)
+    with pytest.raises(OSError, match=r"missing blocks of this basis need 7\.52 KiB on disk; .* has 1000 bytes free"):
+        propagate(small_graph(), tmp_path / "b", taus=[1.0], degree=2)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_disk_that_becomes_full_keeps_what_is_finished(tmp_path, monkeypatch, log):
-    graph, written, real = small(), [], NpyWriter.write
+def test_finished_blocks_are_kept_if_the_disk_becomes_full(tmp_path, monkeypatch, log):
+    graph, written, real = small_graph(), [], NpyWriter.write
 
     def full(self, content):
         written.append(content)
@@ -238,9 +239,9 @@ def test_a_disk_that_becomes_full_keeps_what_is_finished(tmp_path, monkeypatch, 
         patched.setattr(NpyWriter, "write", full)
         with pytest.raises(OSError, match=r"is full; 1 of 3 blocks are finished and kept\. Free .* same command"):
             propagate(tmp_path / "g", tmp_path / "b", taus=[1.0], degree=2, columns=2)
-    made = propagate(tmp_path / "g", tmp_path / "b", taus=[1.0], degree=2, columns=2)
+    basis = propagate(tmp_path / "g", tmp_path / "b", taus=[1.0], degree=2, columns=2)
     assert log() == ["1 of 3 blocks kept"]
-    same_bits_as_memory(made, graph)
+    assert_same_bits_as_in_memory(basis, graph)
 
 
 # The command
@@ -250,7 +251,7 @@ def program(*words) -> list[str]:
     return [sys.executable, "-m", "adaptkry", "propagate", *map(str, words)]
 
 
-def test_the_command_makes_a_folder_and_names_it(tmp_path, command):
+def test_the_command_writes_a_basis_folder_and_prints_its_path(tmp_path, command):
     words = ["propagate", "csbm", "--taus", "0.5, 1", "--degree", 2, "--out", "b"]
     printed = command(*words, cwd=tmp_path)
     assert "basis folder: b" in printed.out
@@ -279,24 +280,24 @@ def test_the_command_makes_a_folder_and_names_it(tmp_path, command):
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_are_reported_without_a_traceback(tmp_path, command, words, message):
+def test_invalid_options_are_reported_without_a_traceback(tmp_path, command, words, message):
     given = dict(zip(words[::2], words[1::2], strict=True))
     given = {"--taus": "1", "--degree": "2", "--out": "b", **given}
     words = ["propagate", "csbm", *(word for pair in given.items() for word in pair)]
     assert message in command(*words, code=2, cwd=tmp_path).err
 
 
-def kill_once_at(words, hop: int, cwd) -> None:
-    """Run the command and kill -9 it when it is about to store that hop."""
+def run_and_kill(words, hop: int, cwd) -> None:
+    """Run the command and kill it (SIGKILL) when it is about to store this hop."""
     script = (
         "import os, signal, sys\n"
         "from adaptkry import cli\n"
         "from adaptkry.outofcore import block\n"
         "store, left = block.BackgroundWriter.store, [int(sys.argv.pop())]\n"
-        "def kill(self, *things):\n"
+        "def kill(self, *arguments):\n"
         "    left[0] -= 1\n"
         "    if left[0] < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    store(self, *things)\n"
+        "    store(self, *arguments)\n"
         "block.BackgroundWriter.store = kill\n"
         "cli.main()\n"
     )
@@ -304,20 +305,20 @@ def kill_once_at(words, hop: int, cwd) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def test_a_killed_command_continues_and_leaves_the_same_bytes(tmp_path, log):
-    write_graph(small(d=6), tmp_path / "g")
+def test_a_killed_command_can_be_continued_with_the_same_bytes(tmp_path, log):
+    write_graph(small_graph(d=6), tmp_path / "g")
     expected = propagate(tmp_path / "g", tmp_path / "b", taus=TAUS, degree=3, columns=2)
     words = ["propagate", "g", "--taus", "0.5,1,1.4", "--degree", 3, "--columns", 2, "--out", "c"]
-    kill_once_at(words, 18, tmp_path)  # in the second of three blocks
+    run_and_kill(words, 18, tmp_path)  # in the second of three blocks
     assert (tmp_path / "c" / "block-0-2.json").exists()
     assert not (tmp_path / "c" / "block-2-4.npy").exists()
-    made = propagate(tmp_path / "g", tmp_path / "c", taus=TAUS, degree=3, columns=2)
+    basis = propagate(tmp_path / "g", tmp_path / "c", taus=TAUS, degree=3, columns=2)
     assert log() == ["1 of 3 blocks kept"]
-    assert content(made.path) == content(expected.path)
+    assert content(basis.path) == content(expected.path)
 
 
 @pytest.mark.slow
-def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
+def test_a_command_killed_five_times_at_random_writes_the_same_bytes(tmp_path):
     generate(tmp_path / "g", nodes=200_000, entries=2_000_000, features=24)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 6, "--columns", 4]
     start = time.monotonic()
@@ -334,7 +335,7 @@ def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("memory", "rows"), [("760MiB", "all"), ("680MiB", "labelled"), ("1100MiB", "all")])
-def test_memory_held_stays_below_the_limit(tmp_path, memory, rows):
+def test_peak_memory_stays_below_the_limit(tmp_path, memory, rows):
     generate(tmp_path / "g", nodes=1_000_000, entries=10_000_000, features=24, labelled=0.1)
     words = [tmp_path / "g", "--taus", "0.5,1", "--degree", 2, "--memory", memory, "--rows", rows]
     summary = subprocess.run(

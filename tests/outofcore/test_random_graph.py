@@ -29,30 +29,30 @@ def matrix_of(folder) -> sp.csr_array:
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
 @pytest.mark.parametrize("homophily", [0.2, 0.8])
 def test_edges_are_as_requested(tmp_path, directed, homophily):
-    made = generate(tmp_path / "g", **SMALL, homophily=homophily, directed=directed)
-    A, labels = matrix_of(made).tocoo(), made.array("labels").read()
-    assert A.nnz == made.entries == pytest.approx(60_000, rel=0.08)
+    folder = generate(tmp_path / "g", **SMALL, homophily=homophily, directed=directed)
+    A, labels = matrix_of(folder).tocoo(), folder.array("labels").read()
+    assert A.nnz == folder.entries == pytest.approx(60_000, rel=0.08)
     assert (A.row != A.col).all()
     pairs = A.row.astype(np.int64) * 5000 + A.col
     assert (np.diff(pairs) > 0).all()  # sorted, and none twice
-    assert made.is_symmetric == (not directed) == ((A != A.T).nnz == 0)
+    assert folder.is_symmetric == (not directed) == ((A != A.T).nnz == 0)
     assert np.mean(labels[A.row] == labels[A.col]) == pytest.approx(homophily, abs=0.03)
 
 
 def test_degrees_follow_a_power_law(tmp_path):
-    made = generate(tmp_path / "g", nodes=50_000, entries=500_000, features=1)
-    degrees = np.sort(np.diff(made.array("indptr").read()))[::-1].astype(float)
+    folder = generate(tmp_path / "g", nodes=50_000, entries=500_000, features=1)
+    degrees = np.sort(np.diff(folder.array("indptr").read()))[::-1].astype(float)
     assert degrees.mean() == pytest.approx(10, rel=0.03)
     assert degrees[0] == pytest.approx(np.sqrt(500_000), rel=0.25)
     top = degrees[100:2000]  # Hill's estimate; the first ones are limited by the shift
     assert 1 + 1 / np.mean(np.log(top / top[-1])) == pytest.approx(2.5, abs=0.4)
-    where = np.argsort(-np.diff(made.array("indptr").read()))[:100]
+    where = np.argsort(-np.diff(folder.array("indptr").read()))[:100]
     assert 0.3 < where.mean() / 50_000 < 0.7  # nodes of large degree are anywhere
 
 
-def test_classes_are_equal_and_show_in_the_features(tmp_path):
-    made = generate(tmp_path / "g", **SMALL, labelled=1.0)
-    x, y = made.array("features").read(), made.array("labels").read()
+def test_classes_are_equal_in_size_and_determine_the_features(tmp_path):
+    folder = generate(tmp_path / "g", **SMALL, labelled=1.0)
+    x, y = folder.array("features").read(), folder.array("labels").read()
     assert np.bincount(y).tolist() == [1250] * 4
     assert x.dtype == np.float32
     centres = np.stack([x[y == c].mean(0) for c in range(4)])
@@ -67,7 +67,7 @@ def test_a_share_of_labels_is_known(tmp_path):
     assert y.min() == -1
 
 
-def test_the_seed_decides_every_byte(tmp_path):
+def test_the_seed_determines_every_byte(tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         generate(tmp_path / name, **SMALL, seed=seed)
     assert content(tmp_path / "a") == content(tmp_path / "b")
@@ -75,11 +75,11 @@ def test_the_seed_decides_every_byte(tmp_path):
         assert content(tmp_path / "a")[file] != content(tmp_path / "c")[file]
 
 
-def test_a_graph_that_is_there_is_kept_and_another_one_is_refused(tmp_path):
-    made = generate(tmp_path / "g", **SMALL)
-    before = (made.path / "indices.npy").stat().st_mtime_ns
+def test_an_existing_graph_is_kept_and_other_settings_are_refused(tmp_path):
+    folder = generate(tmp_path / "g", **SMALL)
+    before = (folder.path / "indices.npy").stat().st_mtime_ns
     generate(tmp_path / "g", **SMALL)
-    assert (made.path / "indices.npy").stat().st_mtime_ns == before
+    assert (folder.path / "indices.npy").stat().st_mtime_ns == before
     with pytest.raises(ValueError, match="was started with other settings: seed was 0, now 7"):
         generate(tmp_path / "g", **SMALL, seed=7)
 
@@ -95,13 +95,13 @@ def test_files_of_the_user_are_not_overwritten(tmp_path, name):
 def test_a_graph_of_the_user_is_not_overwritten(tmp_path):
     folder = write_graph(random_graph(0), tmp_path / "g")
     before = content(folder.path)
-    with pytest.raises(ValueError, match=r"holds another graph already \(graph\)"):
+    with pytest.raises(ValueError, match=r"already holds another graph \(graph\)"):
         generate(folder.path, **SMALL)
     assert content(folder.path) == before
 
 
 @pytest.mark.parametrize("part", GRAPH_PARTS)
-def test_an_interrupted_command_continues_with_the_finished_parts(tmp_path, monkeypatch, part):
+def test_an_interrupted_command_keeps_the_finished_parts(tmp_path, monkeypatch, part):
     expected = generate(tmp_path / "whole", **SMALL)
     written, add = [], Journal.add
 
@@ -124,12 +124,12 @@ def test_an_interrupted_command_continues_with_the_finished_parts(tmp_path, monk
     assert content(tmp_path / "g") == content(expected.path)
 
 
-def test_a_part_whose_file_is_gone_is_written_again(tmp_path):
-    made = generate(tmp_path / "g", **SMALL)
-    before = content(made.path)
-    (made.path / "features.npy").unlink()
+def test_a_part_whose_file_is_missing_is_written_again(tmp_path):
+    folder = generate(tmp_path / "g", **SMALL)
+    before = content(folder.path)
+    (folder.path / "features.npy").unlink()
     generate(tmp_path / "g", **SMALL)
-    assert content(made.path) | {"journal.jsonl": b""} == before | {"journal.jsonl": b""}
+    assert content(folder.path) | {"journal.jsonl": b""} == before | {"journal.jsonl": b""}
 
 
 def test_two_commands_do_not_generate_into_one_folder(tmp_path):
@@ -143,7 +143,7 @@ def test_two_commands_do_not_generate_into_one_folder(tmp_path):
     [
         ({"nodes": 3}, "got 4 classes and 3 nodes"),
         ({"entries": 10**9}, "entries must be at most"),
-        ({"homophily": 1.5}, "share from 0 to 1; got 1.5"),
+        ({"homophily": 1.5}, "must be between 0 and 1; got 1.5"),
         ({"features": 0}, "features must be at least 1"),
     ],
     ids=str,
@@ -154,7 +154,7 @@ def test_bad_arguments_are_refused(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-def test_transposing_on_disk_is_transposing_in_memory(tmp_path, weighted):
+def test_transposing_on_disk_equals_transposing_in_memory(tmp_path, weighted):
     graph = random_graph(4, 200, 1500, directed=True, weighted=weighted)
     folder = write_graph(graph, tmp_path / "g")
     for direction, expected in (("both", graph.undirected()), ("in", graph.transposed()), ("out", graph)):
@@ -169,7 +169,7 @@ def test_transposing_on_disk_is_transposing_in_memory(tmp_path, weighted):
     assert oriented(other, "in", tmp_path / "work").entries == other.entries  # written again for another graph
 
 
-def test_many_buckets_sort_as_one(tmp_path):
+def test_many_buckets_give_the_same_files_as_one(tmp_path):
     random = np.random.default_rng(0)
     rows, columns = random.integers(0, 50, (2, 3000))
     counts = np.bincount(rows, minlength=50)

@@ -1,4 +1,4 @@
-"""Bases that do not fit in memory: graphs and bases as folders, computed block by block, by this process or workers.
+"""Graphs and bases larger than memory: they are stored in folders and computed block by block, inline or by workers.
 
 >>> from adaptkry.outofcore import propagate
 >>> basis = propagate("graph-folder", "basis-folder", taus=[0.5, 1.0], degree=10)  # doctest: +SKIP

@@ -7,8 +7,8 @@
 | `block-A-B.json` | its checksum and request, written after it: a block without this file is not finished |
 | `manifest.json` | the request, sizes, checksums |
 
-Rows are in random order, so a range of rows is a random sample; it is one contiguous read per basis, hop and block.
-Training therefore reads ranges of rows and shuffles only in memory.
+Rows are stored in random order, so a range of rows (a slab) is a random sample, which takes one contiguous read per
+basis, hop and block. Training reads slabs in order and shuffles only in memory.
 """
 
 from functools import cached_property
@@ -26,12 +26,12 @@ DISK_DTYPES = {"float32": np.dtype(np.float32), "bfloat16": np.dtype(np.uint16)}
 
 
 def block_name(start: int, stop: int) -> str:
-    """The name of the block with columns start..stop-1, without suffix."""
+    """The file name of the block with columns start..stop-1, without suffix."""
     return f"block-{start}-{stop}"
 
 
 class BasisFolder:
-    """A finished basis on disk: terms of some rows in a fixed random order.
+    """A finished basis on disk: the terms of some rows, in a fixed random order.
 
     >>> folder = BasisFolder.open("cora-basis")        # doctest: +SKIP
     >>> folder.slab(0, 1000).shape                     # doctest: +SKIP
@@ -54,26 +54,26 @@ class BasisFolder:
 
     @classmethod
     def open(cls, path: Path | str) -> "BasisFolder":
-        """Open a finished folder; for an unfinished one, the error names the missing blocks and the command."""
+        """Open a finished folder; the error for an unfinished one names the missing columns and the command to run."""
         path = Path(path)
         folder = cls(path, read_manifest(path, "basis"))
         folder._check_blocks()
         missing = [(a, b) for a, b in folder.blocks if not (path / f"{block_name(a, b)}.npy").is_file()]
         if missing or len(folder.manifest["xxh128"]) < len(folder.blocks) + 2:
             which = ", ".join(f"{a}..{b - 1}" for a, b in missing) or "none, but not all checksums are in the manifest"
-            raise ValueError(f"{path} is not finished. Missing columns: {which}. Continue with: {folder.command}")
+            raise ValueError(f"{path} must be finished. Missing columns: {which}. Continue with: {folder.command}")
         for start, stop in folder.blocks:
             folder._block(start, stop)
         return folder
 
     def _check_blocks(self) -> None:
-        """Blocks must cover every column once."""
+        """Raise an error unless the blocks cover every column once."""
         ends = [0, *(stop for _, stop in self.blocks)]
         starts = [*(start for start, _ in self.blocks), self.features]
         if ends != starts or any(start >= stop for start, stop in self.blocks):
             raise ValueError(
                 f"the blocks in {self.path / MANIFEST} must cover columns 0 .. {self.features - 1}; got {self.blocks}. "
-                f"Restore the file, or make the folder again with: {self.command}"
+                f"Restore the file, or create the folder again with: {self.command}"
             )
 
     @property
@@ -84,13 +84,18 @@ class BasisFolder:
     @property
     def command(self) -> str:
         """The command that creates or completes this folder."""
-        words = ["adaptkry propagate", "GRAPH", "--taus", ",".join(f"{tau:g}" for tau in self.taus)]
-        words += ["--degree", str(self.degree), "--directions", ",".join(self.directions)]
         selection = self.manifest["row_selection"]
-        words += ["--rows", "FILE" if selection == "listed" else selection]
-        words += ["--dtype", self.dtype, "--out", str(self.path)]
-        words += ["--seed", str(self.manifest["seed"])] if self.manifest.get("seed") else []
-        return f"{' '.join(words)} (GRAPH: the path or name of {self.name}; with the same --memory as before)"
+        options = {
+            "--taus": ",".join(f"{tau:g}" for tau in self.taus),
+            "--degree": self.degree,
+            "--directions": ",".join(self.directions),
+            "--rows": "FILE" if selection == "listed" else selection,
+            "--dtype": self.dtype,
+            "--out": self.path,
+            **({"--seed": self.manifest["seed"]} if self.manifest.get("seed") else {}),
+        }
+        text = " ".join(f"{name} {value}" for name, value in options.items())
+        return f"adaptkry propagate GRAPH {text} (GRAPH: the path or name of {self.name}; the same --memory as before)"
 
     @cached_property
     def rows(self) -> Tensor:
@@ -103,17 +108,17 @@ class BasisFolder:
         return torch.from_numpy(NpyFile.open(self.path / "labels.npy").read())
 
     def slab(self, start: int, stop: int) -> Tensor:
-        """Stored rows start..stop-1 of every term as [T, rows, d]; directions, taus, hops in this order."""
+        """Stored rows start..stop-1 of every term as [T, rows, d]; terms are ordered by direction, tau and hop."""
         if not 0 <= start <= stop <= self.count:
             raise ValueError(f"rows must be within 0 .. {self.count}; got {start} .. {stop}. Use other bounds.")
         dtype = torch.bfloat16 if self.dtype == "bfloat16" else torch.float32
         slab = torch.empty(self.terms, stop - start, self.features, dtype=dtype)
         for first, last in self.blocks:
-            slab[:, :, first:last] = self._part(first, last, start, stop).view(dtype)
+            slab[:, :, first:last] = self._block_rows(first, last, start, stop).view(dtype)
         return slab
 
-    def _part(self, first: int, last: int, start: int, stop: int) -> Tensor:
-        """The same for one block: one contiguous read per term."""
+    def _block_rows(self, first: int, last: int, start: int, stop: int) -> Tensor:
+        """Stored rows start..stop-1 of the block of columns first..last-1: one contiguous read per term."""
         block = self._block(first, last)
         terms = NpyFile(block.path, (self.terms * self.count, last - first), block.dtype, block.offset)
         part = np.empty((self.terms, stop - start, last - first), block.dtype)
@@ -138,7 +143,10 @@ class BasisFolder:
         checksums = self.manifest["xxh128"]
         damaged = [name for name, expected in checksums.items() if file_checksum(self.path / name) != expected]
         if damaged:
-            raise ValueError(f"{self.path} is damaged: {', '.join(damaged)}. Repair it with: {self.command}")
+            raise ValueError(
+                f"the files of {self.path} must have the checksums in its manifest; it is damaged: "
+                f"{', '.join(damaged)}. Repair it with: {self.command}"
+            )
 
     def __len__(self) -> int:
         return self.count

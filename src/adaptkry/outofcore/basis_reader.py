@@ -1,4 +1,4 @@
-"""Ranges of rows of a basis folder, read into reusable buffers, the next range while the current one is used."""
+"""Read ranges of rows of a basis folder into reusable buffers; the next range is read while the current one is used."""
 
 import math
 import queue
@@ -12,18 +12,18 @@ from torch import Tensor
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.npy_files import NpyFile
 
-BUFFERS = 2  # one is used while the other is filled
-CACHED_BYTES = 2**18  # read at once where bytes must be copied once more: they are still in the CPU cache then
+BUFFERS = 2  # one is used while the other one is filled
+CACHED_BYTES = 2**18  # bytes read at once if they must be copied afterwards: few enough for the CPU cache
 RowRange = tuple[int, int]  # start, stop
 
 
 class BasisReader:
-    """Reads some terms of a basis folder, any number of rows at a time.
+    """Reads terms of a basis folder, or means of terms, any number of rows at a time.
 
     Args:
         folder: the basis.
-        means: for every term to read, the numbers 0 .. T - 1 of the stored terms whose mean it is; None is every stored
-            term.
+        means: for every term to read, the numbers 0 .. T - 1 of the stored terms to average. By default every stored
+            term is read as it is.
     """
 
     def __init__(self, folder: BasisFolder, means: Sequence[Sequence[int]] | None = None):
@@ -34,11 +34,11 @@ class BasisReader:
         self.blocks = [
             (a, b, self._flat(NpyFile.open(folder.path / f"{block_name(a, b)}.npy"))) for a, b in folder.blocks
         ]
-        self.spare: list[Tensor] = []  # fresh memory costs more than reading into it
+        self.spare: list[Tensor] = []  # buffers to reuse: allocating new memory costs more than reading into it
 
     @staticmethod
     def _flat(block: NpyFile) -> NpyFile:
-        """A block as one long table: the rows of a term are a range of its rows."""
+        """A block as one table [bases * hops * rows, width]: the rows of a term are a range of its rows."""
         bases, hops, rows, width = block.shape
         return NpyFile(block.path, (bases * hops * rows, width), block.dtype, block.offset)
 
@@ -48,7 +48,7 @@ class BasisReader:
         return len(self.means) * self.folder.features * self.dtype.itemsize
 
     def buffer(self, rows: int, *, pinned: bool = False) -> Tensor:
-        """A new or reused buffer for at least so many rows: [T, rows, d]."""
+        """A new or reused buffer for at least `rows` rows: [T, rows, d]."""
         while self.spare:
             buffer = self.spare.pop()
             if buffer.shape[1] >= rows and buffer.is_pinned() == pinned:
@@ -56,10 +56,10 @@ class BasisReader:
         return torch.empty(len(self.means), rows, self.folder.features, dtype=self.dtype, pin_memory=pinned)
 
     def read(self, start: int, stop: int, target: Tensor) -> Tensor:
-        """Fill [T, at least stop - start, d] with these stored rows and return the filled part."""
+        """Read stored rows start..stop-1 into a buffer [T, rows, d] of enough rows, and return the filled part."""
         shape = (len(self.means), stop - start, self.folder.features)
         filled = target.view(-1)[: math.prod(shape)].view(shape)  # contiguous, as copies to a GPU must be
-        # NumPy and not torch: this runs in a thread beside the training, and torch would start more threads.
+        # NumPy instead of torch: this runs in a thread parallel to the training, and torch would start more threads.
         table = (filled.view(torch.uint16) if self.dtype == torch.bfloat16 else filled).numpy()
         for first, last, block in self.blocks:
             with block.path.open("rb", buffering=0) as file:
@@ -90,9 +90,9 @@ class BasisReader:
                 part /= len(starts)
 
     def ranges(self, bounds: Sequence[RowRange], device: torch.device | str = "cpu") -> Iterator[Tensor]:
-        """Yield these ranges of rows in turn as [T, rows, d]; each may be overwritten once the next is requested.
+        """Yield these ranges of rows as [T, rows, d]; a range may be overwritten when the next one is requested.
 
-        For a GPU they are copied there from pinned memory while it computes.
+        Ranges for a GPU are copied from pinned memory while the GPU computes.
         """
         if not bounds:
             return
@@ -106,12 +106,12 @@ class BasisReader:
 
 
 def bfloat16_to_float32(bits: np.ndarray) -> np.ndarray:
-    """Convert bfloat16, which NumPy does not have: it is the upper half of a float32."""
+    """Convert bfloat16, which NumPy does not support: its bits are the upper half of a float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 class BackgroundReader:
-    """A thread that reads ahead."""
+    """Reads ranges of rows in a thread, before they are requested."""
 
     def __init__(self, reader: BasisReader, bounds: Sequence[RowRange], device: torch.device):
         self.reader, self.bounds, self.on_gpu, self.device = reader, bounds, device.type == "cuda", device
@@ -144,11 +144,11 @@ class BackgroundReader:
                     event = torch.cuda.Event()
                     event.record(stream)
                 self.ready.put((buffer, copy, event))
-        except BaseException as error:  # raised again in the thread that waits
+        except BaseException as error:  # raised again by `next` in the main thread
             self.ready.put(error)
 
     def next(self) -> Tensor:
-        """The next range; the one before may be overwritten from now on."""
+        """The next range; the previous one may be overwritten from now on."""
         if self.used is not None:
             self.free.put((self.used, None))
             self.used = None
@@ -173,5 +173,5 @@ class BackgroundReader:
         self.free.put((None, None))
         self.thread.join()
         if self.stream is not None:
-            self.stream.synchronize()  # copies from these buffers must end before they are reused
+            self.stream.synchronize()  # copies from these buffers must be finished before they are reused
         self.reader.spare = self.buffers

@@ -1,7 +1,7 @@
-"""One block: some columns of every basis and hop, from the file of features to the file of the block.
+"""Compute one block, some columns of every basis and hop, from the file of features, and write it to its file.
 
-`compute_block` may be called anywhere and any number of times, in this process or on another machine: it leaves the
-same bytes, and does nothing for a block that is finished.
+`compute_block` may be called any number of times, in this process or on another machine: it writes the same bytes, and
+does nothing for a block that is finished.
 """
 
 import itertools
@@ -25,38 +25,38 @@ from adaptkry.outofcore.memory_plan import BUFFER_BYTES, MemoryPlan
 from adaptkry.outofcore.npy_files import NpyFile, NpyWriter, file_checksum, npy_writer
 from adaptkry.spectral.kernels import cpu as kernels
 
-ONE_AT_A_TIME = threading.Lock()  # a worker with several threads would have several blocks in memory, above the limit
+BLOCK_LOCK = threading.Lock()  # one block at a time: several blocks in memory would exceed the memory limit
 BlockBounds = tuple[int, int]  # columns start..stop-1
 
 
 @dataclass(frozen=True)
 class PropagationJob:
-    """Everything that a block needs, as plain values that can be sent to other processes and machines."""
+    """Everything that a worker needs for a block, as plain values that can be sent to other processes and machines."""
 
     out: str  # the basis folder
     key: str  # digest of the request: a block with another key belongs to another basis
-    graphs: tuple[str, ...]  # a graph folder for each direction
+    graphs: tuple[str, ...]  # one graph folder per direction
     features: str  # an .npy file [n, d]
     taus: tuple[float, ...]
     degree: int
     dtype: str
     rows: int
     plan: MemoryPlan
-    columns: str | None = None  # a folder with a file of features for each block, in place of `features`
+    columns: str | None = None  # a folder with one file of features per block, to use instead of `features`
 
     def shape(self, width: int) -> tuple[int, int, int, int]:
         """The shape of a block: bases, hops, rows, columns."""
         return (len(self.graphs) * len(self.taus), self.degree + 1, self.rows, width)
 
     def bytes_of(self, width: int) -> int:
-        """Bytes of a block with so many columns, without its header."""
+        """Bytes of a block of `width` columns, without its header."""
         return int(np.prod(self.shape(width), dtype=np.int64)) * DISK_DTYPES[self.dtype].itemsize
 
 
 class WorkerCache:
-    """What a worker reuses from block to block: the edges of one graph, and buffers.
+    """The edges of one graph and buffers, which a worker reuses for the next block.
 
-    Fresh memory pages cost as much as a product.
+    Allocating new memory pages costs as much time as a product.
     """
 
     def __init__(self):
@@ -64,7 +64,7 @@ class WorkerCache:
         self.buffers: dict[str, Tensor] = {}
 
     def adjacency(self, graph: str, entries_in_memory: int | None) -> StoredAdjacency:
-        """The edges of a graph folder; those of the graph before are released first."""
+        """The edges of a graph folder; those of the previous graph are released first."""
         folder = GraphFolder.open(graph)
         key = (graph, folder.fingerprint, entries_in_memory)
         if key not in self.edges:
@@ -90,12 +90,12 @@ WORKER_CACHE = WorkerCache()  # one per process
 
 
 def columns_file(folder: Path, start: int, stop: int) -> Path:
-    """The file with the features of one block, if they were split."""
+    """The file with the features of one block, if features were split."""
     return folder / f"columns-{start}-{stop}.npy"
 
 
 def finished_checksum(job: PropagationJob, start: int, stop: int) -> str | None:
-    """The checksum of a block that is finished, undamaged and of this request; else None."""
+    """The checksum of a block that is finished, undamaged and of this request; otherwise None."""
     block = Path(job.out) / block_name(start, stop)
     try:
         record = json.loads(block.with_suffix(".json").read_text())
@@ -115,9 +115,9 @@ def compute_block(
         job: the job.
         start: the first column.
         stop: the column after the last.
-        on_bytes: called with the number of bytes after every hop.
+        on_bytes: called after every hop with its number of bytes.
     """
-    with ONE_AT_A_TIME:
+    with BLOCK_LOCK:
         return finished_checksum(job, start, stop) or _compute(job, start, stop, on_bytes)
 
 
@@ -152,20 +152,20 @@ def hops(job: PropagationJob, start: int, stop: int) -> Iterator[Tensor]:
             adjacency.propagate(x, scaling, other)
             x, other = other, x
             yield x
-        del adjacency, scaling  # before memory for the next ones is allocated
+        del adjacency, scaling  # frees memory before the next ones are allocated
 
 
 def read_columns(features: NpyFile, start: int, target: Tensor, source: str) -> None:
-    """Read the columns from `start` on as float32, as many as the target has.
+    """Read columns from `start` on into the target, as float32, as many as the target has.
 
-    A file with only that many columns starts with them. `source` is the file to name if a value is not finite.
+    A file with exactly that many columns holds the columns of one block. `source` is the file to name in errors.
     """
     width = target.shape[1]
     first_column = 0 if features.shape[1] == width else start
     for first, chunk in features.chunks():
         part = target[first : first + len(chunk)]
         part.copy_(torch.from_numpy(chunk)[:, first_column : first_column + width])
-        if not torch.isfinite(part.sum()) and not torch.isfinite(part).all():  # a sum is quick, and may overflow
+        if not torch.isfinite(part.sum()) and not torch.isfinite(part).all():  # the sum is faster, but may overflow
             row, column = (~torch.isfinite(part)).nonzero()[0].tolist()
             raise ValueError(
                 f"{source} must be finite; node {first + row} has {float(part[row, column])} in column "
@@ -174,7 +174,7 @@ def read_columns(features: NpyFile, start: int, target: Tensor, source: str) -> 
 
 
 class BackgroundWriter:
-    """Writes rows in a thread while the next hop is computed, through a few buffers."""
+    """Writes rows in a thread, through a few buffers, while the next hop is computed."""
 
     def __init__(self, writer: NpyWriter, job: PropagationJob, width: int):
         self.writer, self.is_bfloat16 = writer, job.dtype == "bfloat16"
@@ -187,13 +187,13 @@ class BackgroundWriter:
         self.thread = ThreadPoolExecutor(1)
 
     def store(self, panel: Tensor, rows: Tensor) -> None:
-        """Copy these rows of a panel; when it returns, the panel may change."""
-        for some in rows.split(self.step):
+        """Copy these rows of a panel to buffers; the panel may be changed afterwards."""
+        for chunk in rows.split(self.step):
             buffer = self.free.get()
             if self.error:
                 raise self.error
-            torch.index_select(panel, 0, some, out=buffer[: len(some)])
-            self.thread.submit(self._write, buffer, len(some))
+            torch.index_select(panel, 0, chunk, out=buffer[: len(chunk)])
+            self.thread.submit(self._write, buffer, len(chunk))
 
     def _write(self, buffer: Tensor, count: int) -> None:
         try:
@@ -201,7 +201,7 @@ class BackgroundWriter:
                 part = buffer[:count]
                 stored = part.to(torch.bfloat16).view(torch.uint16) if self.is_bfloat16 else part
                 self.writer.write(stored.numpy())
-        except BaseException as error:  # raised again in the thread that waits
+        except BaseException as error:  # raised again by `store` or `__exit__` in the main thread
             self.error = error
         finally:
             self.free.put(buffer)

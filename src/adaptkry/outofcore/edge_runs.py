@@ -1,6 +1,7 @@
-"""The edges of a graph on disk for sparse products: all in memory, or read again for every product in runs of rows.
+"""Sparse products with the edges of a graph on disk: all in memory, or read again in runs of rows for every product.
 
-Each row of a product is summed by one thread in the order of its entries, so runs of rows give the bits of the whole.
+Each row of a product is summed by one thread in the order of its entries, so runs of rows give the same bits as the
+whole product.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,7 +54,7 @@ class StoredAdjacency:
         self.loaded = self._load(0, folder.entries) if fits else None
 
     def _load(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
-        """Columns and weights of entries first..last-1; weights become float32 some at a time."""
+        """Columns and weights of entries first..last-1; weights are converted to float32 in chunks."""
         indices = torch.from_numpy(self.files[0].read(first, last))
         if len(self.files) == 1:
             return indices, None
@@ -85,7 +86,7 @@ class StoredAdjacency:
         return EdgeRun(start, stop, local, indices[part], None if weights is None else weights[part])
 
     def _degrees(self) -> tuple[Tensor, Tensor]:
-        """Row and column sums with the bits of `Graph.degree`, without an array of values."""
+        """Row and column sums with the same bits as `Graph.degree`, without an array of values."""
         is_weighted = len(self.files) == 2
         rows = np.diff(self.indptr).astype(np.float64)
         columns = rows if self.folder.is_symmetric and not is_weighted else np.zeros(self.nodes)
@@ -106,22 +107,21 @@ class StoredAdjacency:
         if len(indices) and not 0 <= indices.min() <= indices.max() < self.nodes:
             bad = int(indices[(indices < 0) | (indices >= self.nodes)][0])
             raise ValueError(
-                f"{self.files[0].path} must hold node numbers 0 .. {self.nodes - 1}; got {bad}. Create the folder "
-                f"again."
+                f"{self.files[0].path} must hold node numbers 0 .. {self.nodes - 1}; got {bad}. Write the folder again."
             )
 
     def factors(self, tau: float) -> list[Tensor]:
-        """The scalings of a product, each float32 [n, 1], computed some nodes at a time to save memory."""
+        """The scalings of a product, each float32 [n, 1], computed in chunks of nodes to save memory."""
         result = [torch.empty(self.nodes, 1) for _ in range(3)]
         for start in range(0, self.nodes, self.nodes_at_once):
-            some = slice(start, start + self.nodes_at_once)
-            exact = scalings(self.row_sums[some], self.column_sums[some], [tau], first=start)
+            chunk = slice(start, start + self.nodes_at_once)
+            exact = scalings(self.row_sums[chunk], self.column_sums[chunk], [tau], first=start)
             for whole, part in zip(result, factors(*exact, [tau], torch.float32), strict=True):
-                whole[some] = part[0]
+                whole[chunk] = part[0]
         return result
 
     def propagate(self, x: Tensor, scaling: list[Tensor], out: Tensor, *, run_bytes: int = CHUNK_BYTES) -> None:
-        """Write P x to `out`, both [n, w]; x is overwritten (it becomes T x).
+        """Write P x to `out`, both [n, w]; x is scaled in place.
 
         Args:
             x: the signal.
@@ -129,26 +129,26 @@ class StoredAdjacency:
             out: the result.
             run_bytes: bytes of the result that are computed at once.
         """
-        right, left_tau, left_own = scaling
-        table = x.mul_(right)
+        right, left_tau, left_diagonal = scaling
+        scaled = x.mul_(right)
         for run in self.runs(max(1, run_bytes // (4 * x.shape[1]))):
-            sums = kernels.gather_sum(run.indptr, run.indices, table, run.weights)
-            some = slice(run.start, run.stop)
-            finish(sums, table[some], left_tau[some], left_own[some], out[some])
+            sums = kernels.gather_sum(run.indptr, run.indices, scaled, run.weights)
+            rows = slice(run.start, run.stop)
+            finish(sums, scaled[rows], left_tau[rows], left_diagonal[rows], out[rows])
 
 
 def row_ranges(indptr: np.ndarray, rows: int, entries: int) -> Iterator[tuple[int, int]]:
-    """Split all rows into ranges with at most so many rows and entries, but at least one row."""
+    """Split all rows into ranges of at most `rows` rows and `entries` entries, but at least one row."""
     start, nodes = 0, len(indptr) - 1
     while start < nodes:
-        full = int(np.searchsorted(indptr, indptr[start] + entries, "right")) - 1
-        stop = max(min(full, start + rows, nodes), start + 1)
+        limit = int(np.searchsorted(indptr, indptr[start] + entries, "right")) - 1
+        stop = max(min(limit, start + rows, nodes), start + 1)
         yield start, stop
         start = stop
 
 
 def prefetch(items: Iterator, function: Callable) -> Iterator:
-    """Yield function(item) in order, each computed in a thread while the one before is used."""
+    """Yield function(item) in order, each computed in a thread while the previous result is used."""
     with ThreadPoolExecutor(1) as thread:
         following = None
         for item in items:

@@ -1,4 +1,4 @@
-"""Executors that compute blocks: this process, worker processes on this machine, or a Dask cluster."""
+"""Executors that compute blocks: inline, in worker processes on this machine, or on a Dask cluster."""
 
 import asyncio
 import logging
@@ -12,8 +12,8 @@ import torch
 
 from adaptkry.common.lookup import pick
 
-CONNECT_TIMEOUT = 10  # seconds for a scheduler to answer
-MAX_WORKER_DEATHS = 10  # workers that may die during one block before Dask gives it up
+CONNECT_TIMEOUT = 10  # seconds to wait for a scheduler
+MAX_WORKER_DEATHS = 10  # number of workers that may die during one block before Dask gives up
 
 
 class InlineExecutor(Executor):
@@ -31,19 +31,19 @@ class InlineExecutor(Executor):
 
 @contextmanager
 def inline(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """This process."""
-    if workers is not None or scheduler is not None:
-        option = "workers" if scheduler is None else "scheduler"
-        remedy = "processes" if workers else "dask"
-        raise ValueError(f"--{option} is for another executor; got inline. Add --executor {remedy}.")
+    """Compute blocks in this process."""
+    if scheduler is not None:
+        raise ValueError("--scheduler is for --executor dask; got inline. Add --executor dask.")
+    if workers is not None:
+        raise ValueError("--workers is for --executor processes or dask; got inline. Add --executor processes.")
     yield InlineExecutor()
 
 
 @contextmanager
 def processes(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """A pool of processes on this machine."""
+    """Compute blocks in a pool of processes on this machine."""
     if scheduler is not None:
-        raise ValueError("--scheduler is for another executor; got processes. Use --executor dask.")
+        raise ValueError("--scheduler is for --executor dask; got processes. Use --executor dask.")
     count = workers or cores()
     threads = max(1, cores() // count)
     context = multiprocessing.get_context("spawn")  # a fork would copy the state of torch's threads
@@ -57,14 +57,14 @@ def processes(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
 
 @contextmanager
 def dask(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """The Dask cluster at an address, or a new one on this machine."""
+    """Compute blocks on the Dask cluster at an address, or on a new one on this machine."""
     try:
         import distributed
     except ImportError:
         raise ImportError("--executor dask needs Dask. Install it: pip install 'adaptkry[scale]'.") from None
     if scheduler is not None and workers is not None:
         raise ValueError(
-            "--workers is for a new cluster; the one at --scheduler already has workers. Leave --workers out."
+            "--workers is for a new cluster; the cluster at --scheduler already has workers. Leave --workers out."
         )
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # the block of a lost worker is computed again
     with _cluster(distributed, workers) if scheduler is None else _client(distributed, scheduler) as client:
@@ -105,17 +105,21 @@ def _client(distributed, address: str) -> Iterator:
             workers = thread.submit(asyncio.run, _workers(distributed, address)).result()
     except (OSError, ValueError) as error:
         raise TimeoutError(
-            f"no Dask scheduler answered at {address} within {CONNECT_TIMEOUT} s ({type(error).__name__}). Start one "
-            f"with `dask scheduler` and pass the address that it prints, such as tcp://10.0.0.1:8786."
+            f"--scheduler must be the address of a Dask scheduler; no Dask scheduler answered at {address} within "
+            f"{CONNECT_TIMEOUT} s ({type(error).__name__}). Start one with `dask scheduler` and pass the address that "
+            f"it prints, such as tcp://10.0.0.1:8786."
         ) from None
     if not workers:
-        raise ValueError(f"the Dask scheduler at {address} has no workers. Start some: dask worker {address}.")
+        raise ValueError(
+            f"a Dask cluster needs workers; the scheduler at {address} has no workers. Start one: "
+            f"dask worker {address}."
+        )
     with distributed.Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False) as client:
         yield client
 
 
 async def _workers(distributed, address: str) -> dict:
-    """The workers of a scheduler. Dask's Client would wait forever for a server that accepts and does not answer."""
+    """The workers of a scheduler. Dask's Client would wait forever for a server that accepts but never answers."""
     security = distributed.Security().get_connection_args("client")
     async with asyncio.timeout(CONNECT_TIMEOUT), distributed.rpc(address, connection_args=security) as scheduler:
         return (await scheduler.identity())["workers"]

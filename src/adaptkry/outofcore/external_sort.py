@@ -1,4 +1,4 @@
-"""External sort: entries in any order become a CSR matrix on disk, through buckets of rows that are sorted in turn."""
+"""External sort: entries in any order become a CSR matrix on disk, through buckets of rows, sorted one by one."""
 
 import shutil
 from collections.abc import Iterator
@@ -10,22 +10,22 @@ import numpy as np
 from adaptkry.outofcore.npy_files import as_bytes, file_checksum, npy_header, save
 
 MAX_BUCKETS = 256  # each is one or two open files
-BUCKET_ENTRIES = 2**22  # sorted at once: 32 MiB of keys, and a few times that while sorting
+BUCKET_ENTRIES = 2**22  # entries sorted at once: 32 MiB of keys, and a few times that during sorting
 
 
 def even_starts(counts: np.ndarray, bucket: int = BUCKET_ENTRIES) -> np.ndarray:
-    """First rows of buckets with about the same number of entries, given the maximum number of entries per row."""
+    """First rows of buckets of about equal size, given the maximum number of entries of each row."""
     before = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     targets = np.arange(0, before[-1], max(bucket, -(-int(before[-1]) // MAX_BUCKETS)))
     return np.unique(np.searchsorted(before, targets, "right") - 1) if len(targets) else np.zeros(1, dtype=np.int64)
 
 
 class Buckets:
-    """Entries (row, column, weight) on their way to disk, distributed by row.
+    """Collects entries (row, column, weight) in temporary files by row, and sorts them.
 
     Args:
         folder: a folder for temporary files.
-        nodes: rows and columns of the matrix.
+        nodes: number of rows and columns of the matrix.
         starts: first row of each bucket, from 0.
         is_weighted: whether entries have weights; of repeated entries the largest weight is kept.
     """
@@ -37,9 +37,9 @@ class Buckets:
         self.files = [[path.open("wb") for path in paths] for paths in self.paths]
 
     def add(self, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray | None = None) -> None:
-        """Add some entries; one number holds row and column, so that one sort orders by both."""
+        """Add some entries; row and column are encoded as one number, so that one sort orders by both."""
         bucket = (np.searchsorted(self.starts, rows, "right") - 1).astype(np.uint16)
-        order = np.argsort(bucket, kind="stable")  # of 16 bits: a radix sort
+        order = np.argsort(bucket, kind="stable")  # NumPy uses a radix sort for 16 bits
         ends = np.cumsum(np.bincount(bucket, minlength=len(self.starts)))
         parts: list[np.ndarray] = [(rows.astype(np.int64) * self.nodes + columns)[order]]
         if weights is not None:
@@ -49,7 +49,7 @@ class Buckets:
                 file.write(as_bytes(part[first:last]))
 
     def sorted_buckets(self) -> Iterator[tuple[int, int, np.ndarray, np.ndarray | None]]:
-        """Yield first row, end row, keys and weights of each bucket, sorted and without duplicates."""
+        """Yield (first row, row after the last, keys, weights) of each bucket, sorted and without duplicates."""
         for i, (files, paths) in enumerate(zip(self.files, self.paths, strict=True)):
             for file in files:
                 file.close()
@@ -69,7 +69,7 @@ class Buckets:
                 path.unlink()
 
     def close(self) -> None:
-        """Close the files, also after an error."""
+        """Close the files."""
         for files in self.files:
             for file in files:
                 file.close()
@@ -77,13 +77,16 @@ class Buckets:
     def write(self, target: Path) -> dict[str, str]:
         """Write indptr, indices and weights of a graph folder, and return their checksums."""
         counts = np.zeros(self.nodes + 1, dtype=np.int64)
-        with growing(target / "indices.npy", np.int32) as indices, growing(target / "weights.npy", np.float64) as data:
+        with (
+            growing_npy(target / "indices.npy", np.int32) as append_indices,
+            growing_npy(target / "weights.npy", np.float64) as append_weights,
+        ):
             for start, stop, keys, weights in self.sorted_buckets():
                 rows, columns = np.divmod(keys, self.nodes)
                 counts[start + 1 : stop + 1] = np.bincount(rows - start, minlength=stop - start)
-                indices(columns.astype(np.int32))
+                append_indices(columns.astype(np.int32))
                 if weights is not None:
-                    data(weights)
+                    append_weights(weights)
         checksums = {"indptr": save(target / "indptr.npy", np.cumsum(counts))}
         checksums["indices"] = file_checksum(target / "indices.npy")
         if self.is_weighted:
@@ -95,8 +98,8 @@ class Buckets:
 
 @contextmanager
 def buckets(folder: Path, nodes: int, starts: np.ndarray, is_weighted: bool = False) -> Iterator[Buckets]:
-    """Buckets in a temporary folder that is removed afterwards."""
-    shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
+    """Buckets in a temporary folder, which is removed afterwards."""
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed process
     folder.mkdir(parents=True)
     sorter = Buckets(folder, nodes, starts, is_weighted)
     try:
@@ -107,8 +110,8 @@ def buckets(folder: Path, nodes: int, starts: np.ndarray, is_weighted: bool = Fa
 
 
 @contextmanager
-def growing(path: Path, dtype):
-    """A one-dimensional .npy file whose length is not known in advance; yields the function that appends."""
+def growing_npy(path: Path, dtype):
+    """Write a one-dimensional .npy file of unknown length; yields a function that appends an array."""
     count, header_bytes = 0, len(npy_header((0,), np.dtype(dtype)))  # NumPy pads headers for any length
     with path.open("wb") as file:
         file.write(bytes(header_bytes))

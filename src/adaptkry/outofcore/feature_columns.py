@@ -1,7 +1,7 @@
-"""Features split into the columns of every block, if there are many blocks.
+"""Split the features into one file per block, if there are many blocks.
 
-A file of features is stored row by row, so it must be read completely for every block, and the time grows with the
-square of d. With many blocks it is faster to read it once, write the columns of each block, and read those once.
+A file of features is stored row by row, so it must be read completely for every block, and the total time grows with
+the square of d. With many blocks it is faster to read it once, write the columns of each block, and read those once.
 """
 
 import shutil
@@ -15,12 +15,12 @@ import numpy as np
 from adaptkry.outofcore.block import BlockBounds, PropagationJob, columns_file
 from adaptkry.outofcore.npy_files import NpyFile, npy_writer
 
-MIN_BLOCKS = 6  # with fewer, reading the file again costs less than writing it once more
-FILES_AT_ONCE = 64  # written in one pass: each has a buffer, and systems allow about a thousand open files
+MIN_BLOCKS = 6  # with fewer blocks, reading the whole file for each costs less than splitting it
+FILES_AT_ONCE = 64  # files written in one pass: each has a buffer, and systems allow about a thousand open files
 
 
 def disk_space_for_columns(job: PropagationJob, blocks: Sequence[BlockBounds]) -> int:
-    """Bytes on disk that the split features take temporarily."""
+    """Bytes on disk that the split features need temporarily."""
     features = NpyFile.open(Path(job.features))
     return features.shape[0] * features.row_bytes if len(blocks) >= MIN_BLOCKS else 0
 
@@ -48,13 +48,15 @@ def split_features(
     files_at_once: int = FILES_AT_ONCE,
     on_bytes: Callable[[int], object] = lambda _: None,
 ) -> Iterator[PropagationJob]:
-    """The job with its features split into `folder` if that is faster; the files are removed after success.
+    """Split the features into `folder` if that is faster, and yield the job that uses them.
+
+    The files are removed after success.
 
     Args:
         job: the job.
-        blocks: those that are not finished.
-        folder: its name identifies the features, so that the files of an interrupted command can be used.
-        files_at_once: how many files are written in one pass over the features.
+        blocks: the blocks that are not finished.
+        folder: its name identifies the features, so that files of an interrupted command can be reused.
+        files_at_once: number of files that are written in one pass over the features.
         on_bytes: called with the number of bytes of features read.
     """
     if len(blocks) < MIN_BLOCKS and not folder.is_dir():
@@ -66,14 +68,14 @@ def split_features(
         _write_columns(NpyFile.open(Path(job.features)), missing[start : start + files_at_once], folder, on_bytes)
     yield replace(job, columns=str(folder.resolve()))
     shutil.rmtree(folder)
-    with suppress(OSError):  # graphs that were written for this basis stay
+    with suppress(OSError):  # not empty: graphs that were written for this basis are kept
         folder.parent.rmdir()
 
 
 def _write_columns(
     features: NpyFile, blocks: Sequence[BlockBounds], folder: Path, on_bytes: Callable[[int], object]
 ) -> None:
-    """Make one pass over the features; files appear when they are complete."""
+    """Write these blocks in one pass over the features; incomplete files have temporary names."""
     with ExitStack() as stack:
         writers = [
             stack.enter_context(npy_writer(columns_file(folder, a, b), (features.shape[0], b - a), features.dtype))

@@ -2,7 +2,7 @@
 
 | file | content |
 |---|---|
-| `indptr.npy`, `indices.npy` | adjacency matrix as CSR: int64 [n + 1], int32 [entries]; row i holds the targets of i |
+| `indptr.npy`, `indices.npy` | adjacency matrix as CSR: int64 [n + 1], int32 [entries]; row i lists the targets of i |
 | `weights.npy` | optional, [entries] |
 | `features.npy` | float32 or float64 [n, d] in C order |
 | `labels.npy` | optional, int64 [n]; -1 is unknown |
@@ -23,7 +23,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore.manifest import FORMATS, read_manifest, write_manifest
 from adaptkry.outofcore.npy_files import CHUNK_BYTES, NpyFile, file_checksum, npy_writer, save
 
-ARRAY_FILES = {"indptr": True, "indices": True, "weights": False, "features": False, "labels": False}  # is it required
+ARRAY_FILES = {"indptr": True, "indices": True, "weights": False, "features": False, "labels": False}  # -> is required
 ARRAY_DTYPES = {
     "indptr": ("int64",),
     "indices": ("int32",),
@@ -64,11 +64,11 @@ class GraphFolder:
     is_symmetric = property(lambda self: self.manifest["symmetric"])
 
     def has(self, name: str) -> bool:
-        """Whether it has weights, features or labels."""
+        """Whether it has an array of this name, such as weights, features or labels."""
         return name in self.manifest["xxh128"]
 
     def array(self, name: str) -> NpyFile:
-        """One of its arrays."""
+        """The array of this name."""
         return NpyFile.open(self.path / f"{name}.npy")
 
     @property
@@ -96,7 +96,7 @@ def write_graph(graph: Graph, path: Path | str) -> GraphFolder:
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
     if graph.entries and int(graph.indices.max()) >= 2**31:
-        raise ValueError(f"a graph folder holds fewer than 2^31 nodes; got {graph.nodes}. Split the graph.")
+        raise ValueError(f"a graph folder must have fewer than 2^31 nodes; got {graph.nodes}. Split the graph.")
     checksums = {
         "indptr": save(path / "indptr.npy", graph.indptr.numpy().astype(np.int64)),
         "indices": save(path / "indices.npy", graph.indices.numpy().astype(np.int32)),
@@ -111,7 +111,7 @@ def write_graph(graph: Graph, path: Path | str) -> GraphFolder:
 
 
 def _write_features(features, path: Path) -> str:
-    """Write dense features; sparse ones become dense a chunk of rows at a time."""
+    """Write features as a dense array; sparse features are converted in chunks of rows."""
     if not sp.issparse(features):
         return save(path, features.numpy())
     step = max(1, CHUNK_BYTES // (features.dtype.itemsize * features.shape[1]))
@@ -127,11 +127,12 @@ def finalise(
     """Write the manifest of a folder that already has its .npy files.
 
     Args:
-        path: the folder. `features.parquet` in place of `features.npy` is converted once.
-        symmetric: whether the adjacency matrix is symmetric; if not, direction "both" writes another folder.
+        path: the folder. `features.parquet` is converted if there is no `features.npy`.
+        symmetric: whether the adjacency matrix is symmetric. If not, direction "both" needs another graph folder,
+            which `propagate` writes.
         name: the graph's name; by default the folder's name.
         metric: "accuracy" or "roc_auc".
-        checksums: those that are known already, by array.
+        checksums: checksums that are already known, by array.
     """
     path = Path(path)
     if (path / "features.parquet").is_file() and not (path / "features.npy").is_file():
@@ -164,20 +165,20 @@ def _write_manifest(path: Path, checksums: dict[str, str], **about: Any) -> Grap
 
 
 def check_arrays(arrays: dict[str, NpyFile]) -> None:
-    """Check the types, and that row pointers rise to the number of entries."""
+    """Check the types, and that row pointers increase to the number of entries."""
     for name, array in arrays.items():
         if str(array.dtype) not in ARRAY_DTYPES[name]:
             raise TypeError(f"{array.path} must be {' or '.join(ARRAY_DTYPES[name])}; got {array.dtype}. Convert it.")
     indptr, entries = arrays["indptr"].read(), arrays["indices"].shape[0]
     if len(indptr) < 2 or indptr[0] != 0 or indptr[-1] != entries or (np.diff(indptr) < 0).any():
         raise ValueError(
-            f"{arrays['indptr'].path} must rise from 0 to the number of entries {entries}; got values from "
-            f"{indptr[0]} to {indptr[-1]}, possibly decreasing. Use the indptr of SciPy's csr_array."
+            f"{arrays['indptr'].path} must increase from 0 to the number of entries {entries}; got values from "
+            f"{indptr[0]} to {indptr[-1]}, possibly decreasing. Use the indptr of a SciPy csr_array."
         )
 
 
 def from_parquet(source: Path, target: Path) -> str:
-    """Write the numeric columns of a Parquet file as one .npy [n, d] of float32 (float64 if any column is)."""
+    """Write the columns of a Parquet file as one .npy [n, d] of float32 (float64 if any column is float64)."""
     try:
         import pyarrow.parquet as parquet
     except ImportError:

@@ -1,4 +1,4 @@
-"""The manifest of a graph folder or basis folder: a small JSON file beside plain .npy files. Nothing is pickled."""
+"""The manifest of a graph folder or basis folder: a JSON file beside plain .npy files. Nothing is pickled."""
 
 import json
 from pathlib import Path
@@ -33,26 +33,26 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # damaged JSON and text that is not UTF-8 are ValueErrors
-        raise ValueError(f"{file} must be JSON; got {error}. Create the folder again.") from None
+        raise ValueError(f"{file} must be JSON; it cannot be read ({error}). Create the folder again.") from None
     found = manifest.get("kind") if isinstance(manifest, dict) else None
     if found != kind:
         raise ValueError(f"{path} must be a {kind} folder; got kind {found!r}. Use the path of a {kind} folder.")
     if manifest.get("format") != FORMATS[kind]:
         raise ValueError(
             f"{path} must have format {FORMATS[kind]}; got {manifest.get('format')!r}, written by another version of "
-            f"adaptkry. Make it again with: {REMEDIES[kind]}."
+            f"adaptkry. Create it again with: {REMEDIES[kind]}."
         )
     for field, expected in FIELDS[kind].items():
         if not isinstance(manifest.get(field), expected):
             raise ValueError(  # noqa: TRY004  the content of a file is wrong, not an argument
-                f"{file} must hold {field!r} as it was written; got {manifest.get(field)!r}. Restore the file, or make "
-                f"the folder again with: {REMEDIES[kind]}."
+                f"{field!r} in {file} must be of type {expected.__name__}; got {manifest.get(field)!r}. Restore the "
+                f"file, or create the folder again with: {REMEDIES[kind]}."
             )
     return manifest
 
 
 def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest atomically. It has no dates, so that the same work gives the same bytes."""
+    """Write the manifest atomically. It contains no dates, so that the same request gives the same bytes."""
     files.write(path / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
 
 
@@ -79,7 +79,7 @@ def refuse_basis(path: Path | str) -> None:
 
 
 def check_output(path: Path, kind: str) -> None:
-    """Refuse an output folder with files that no command of this kind has written: they would be overwritten."""
+    """Refuse an output folder with files of another kind: they could be overwritten."""
     found = kind_of(path)
     if found is not None and found != kind:
         raise ValueError(f"{path} holds a {found}, not a {kind}. Use another --out.")

@@ -1,7 +1,7 @@
-"""The number of columns per block, and whether the edges stay in memory, planned from a memory limit.
+"""Plan the number of columns per block, and whether the edges stay in memory, from a memory limit.
 
-The limit is on the peak resident memory of a process (VmHWM), including Python and torch. It determines the width of
-blocks, so the plan depends only on the graph and the request: every machine then writes the same files.
+The limit applies to the peak resident memory of a process (VmHWM), including Python and torch. The plan depends only
+on the graph and the request, so that every machine writes the same files.
 """
 
 import re
@@ -11,7 +11,7 @@ from adaptkry.outofcore.npy_files import CHUNK_BYTES
 from adaptkry.spectral.kernels import cpu as kernels
 
 BASE_BYTES = 432 * 2**20  # Python, torch and this package, with their threads
-WORK_BYTES = 6 * CHUNK_BYTES  # features being read, sums of a run of rows, scalings of some nodes
+WORK_BYTES = 6 * CHUNK_BYTES  # chunks of features, sums and scalings
 BUFFER_BYTES = 2**22  # bytes of rows passed to the writer at once
 ENTRIES_PER_RUN = 2**22  # entries in memory at once if edges are read again for every product
 RUNS_IN_MEMORY = 3  # runs of edges: the one in use, the next one, and the one being released
@@ -62,7 +62,7 @@ class ProblemSize:
 
     @property
     def fixed_bytes(self) -> int:
-        """Bytes at any width: row pointers, sums and three scalings per node; the numbers of stored rows."""
+        """Bytes independent of the width: row pointers, sums and three scalings per node; numbers of stored rows."""
         return (
             BASE_BYTES
             + WORK_BYTES
@@ -73,7 +73,7 @@ class ProblemSize:
 
     @property
     def column_bytes(self) -> int:
-        """Bytes per column: a hop and the one before it, as float32."""
+        """Bytes per column: a hop and the previous one, as float32."""
         return 8 * self.nodes
 
     @property
@@ -84,19 +84,19 @@ class ProblemSize:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What fits in the limit."""
+    """How a block is computed within the memory limit."""
 
     width: int  # maximum number of columns per block
-    entries_in_memory: int | None  # at once; None is all
+    entries_in_memory: int | None  # entries in memory at once; None is all
     buffers: int  # chunks of rows that may be queued for writing while the next hop is computed
     peak_bytes: int
 
 
 def plan_memory(size: ProblemSize, memory: int, columns: int | None = None) -> MemoryPlan:
-    """Plan the widest blocks that fit, with edges in memory and a whole hop queued if that leaves enough width.
+    """Plan the widest blocks that fit; edges stay in memory and a whole hop is queued if the blocks stay wide enough.
 
-    If all rows are stored, writing takes about as long as the products: narrower blocks whose hops are written while
-    the next one is computed are faster than wide blocks that alternate with the disk.
+    If all rows are stored, writing takes about as long as the products: narrow blocks, whose hops are written while
+    the next one is computed, are faster than wide blocks that alternate between computing and writing.
     """
     widest = min(size.features, columns or kernels.panel_width(size.nodes))
     enough = min(widest, kernels.NARROW)
@@ -110,10 +110,10 @@ def plan_memory(size: ProblemSize, memory: int, columns: int | None = None) -> M
                 return _plan(size, memory, min(available // column_bytes, widest), entries_in_memory, edge_bytes)
     width = (memory - size.fixed_bytes - some_edges) // size.column_bytes
     if width < 1:
-        least = size.fixed_bytes + some_edges + size.column_bytes
+        needed = size.fixed_bytes + some_edges + size.column_bytes
         raise ValueError(
-            f"one column of {size.nodes:,} nodes with {size.entries:,} entries needs {format_bytes(least)} of memory; "
-            f"got a limit of {format_bytes(memory)}. Use --memory {-(-least // 2**20)}MiB or more."
+            f"one column of {size.nodes:,} nodes with {size.entries:,} entries needs {format_bytes(needed)} of memory; "
+            f"got a limit of {format_bytes(memory)}. Use --memory {-(-needed // 2**20)}MiB or more."
         )
     return _plan(size, memory, width, run, some_edges)
 
@@ -122,6 +122,6 @@ def _plan(size: ProblemSize, memory: int, width: int, entries_in_memory: int | N
     if kernels.NARROW < width < size.features:
         width = width // kernels.NARROW * kernels.NARROW  # whole cache lines
     peak = size.fixed_bytes + edge_bytes + width * size.column_bytes
-    hop = -(-4 * width * size.rows // BUFFER_BYTES)  # buffers that hold a whole hop
-    more = max(0, min(hop - 2, (memory - peak) // BUFFER_BYTES))  # two are counted already
-    return MemoryPlan(width, entries_in_memory, 2 + more, peak + more * BUFFER_BYTES)
+    whole_hop = -(-4 * width * size.rows // BUFFER_BYTES)  # number of buffers for a whole hop
+    extra = max(0, min(whole_hop - 2, (memory - peak) // BUFFER_BYTES))  # two are part of fixed_bytes
+    return MemoryPlan(width, entries_in_memory, 2 + extra, peak + extra * BUFFER_BYTES)

@@ -1,6 +1,6 @@
 """Plain .npy files, read in chunks and written sequentially.
 
-Nothing is memory-mapped: mapped pages count as resident memory, and the user's memory limit must hold.
+Nothing is memory-mapped: mapped pages count as resident memory and could exceed the user's memory limit.
 """
 
 import errno
@@ -23,7 +23,7 @@ PART_SUFFIX = ".part"
 
 @dataclass(frozen=True)
 class NpyFile:
-    """An array in a file: its shape and type, and any range of its rows."""
+    """An array in an .npy file: its shape and type, and methods that read ranges of rows."""
 
     path: Path
     shape: tuple[int, ...]
@@ -65,17 +65,17 @@ class NpyFile:
         file.seek(self.offset + start * self.row_bytes)
         left = as_bytes(target)
         while len(left):
-            got = file.readinto(left)
-            if not got:
+            count = file.readinto(left)
+            if not count:
                 raise ValueError(
                     f"{self.path} must hold {list(self.shape)} {self.dtype}; the file is shorter. Create it again."
                 )
-            left = left[got:]
+            left = left[count:]
 
     def chunks(self, limit: int = CHUNK_BYTES) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (number of the first row, rows) in order; a chunk is overwritten by the next one.
 
-        All chunks share one buffer: fresh memory costs as much as reading into it.
+        All chunks share one buffer: allocating new memory takes as long as reading into it.
         """
         step = max(1, limit // max(1, self.row_bytes))
         buffer = np.empty((min(step, self.shape[0]), *self.shape[1:]), self.dtype)
@@ -127,9 +127,9 @@ def npy_writer(path: Path, shape: tuple[int, ...], dtype) -> Iterator[NpyWriter]
 
 
 def open_direct(path: str, flags: int) -> int:
-    """Open a file with O_DIRECT, bypassing the page cache, where the system supports it.
+    """Open a file with O_DIRECT, which bypasses the page cache, if the system supports it.
 
-    A basis is larger than the page cache: copying it there costs more than the disk does, and evicts the graph.
+    A basis is larger than the page cache: copying it there takes longer than writing to the disk, and evicts the graph.
     """
     try:
         return os.open(path, flags | getattr(os, "O_DIRECT", 0), 0o666)
@@ -161,13 +161,13 @@ class DirectWriter:
         while len(left):  # a write may be partial
             try:
                 left = left[self.file.write(left) or 0 :]
-            except OSError as error:  # some file systems open such a file and then refuse to write to it
+            except OSError as error:  # some file systems accept O_DIRECT in open() but not in write()
                 if error.errno != errno.EINVAL or not self._disable_direct():
                     raise
         self.filled = 0
 
     def _disable_direct(self) -> bool:
-        """Write through the page cache from now on; return False if that was so already."""
+        """Write through the page cache from now on; return False if O_DIRECT was not set."""
         if not hasattr(os, "O_DIRECT"):
             return False
         import fcntl  # does not exist on Windows
@@ -207,7 +207,7 @@ def array_checksum(array: np.ndarray) -> str:
 
 
 def file_checksum(path: Path) -> str:
-    """XXH3-128 of a file (`xxh128sum`): it keeps up with a disk, where SHA-256 would take a whole core."""
+    """XXH3-128 of a file (`xxh128sum`): as fast as a disk, while SHA-256 would occupy a whole core."""
     digest = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as file:
         chunk = bytearray(CHUNK_BYTES)

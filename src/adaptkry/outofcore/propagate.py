@@ -1,4 +1,4 @@
-"""Compute a whole basis on disk, block by block; an interrupted call continues with the finished blocks."""
+"""Compute a whole basis on disk, block by block; after an interruption, the same call keeps the finished blocks."""
 
 import errno
 import logging
@@ -43,31 +43,31 @@ def propagate(
 ) -> BasisFolder:
     """Compute x, Px, ..., P^K x for every direction and tau, and write them to a folder.
 
-    The numbers are those of `Propagation` to the bit. If it is interrupted, the same call continues with the finished
-    blocks. The folder is the same to the byte whichever executor computed it.
+    The numbers have the same bits as those of `Propagation`, and the folder has the same bytes for every executor.
+    After an interruption, the same call keeps the finished blocks.
 
     Args:
         graph: a graph folder, a `Graph`, or anything that `load` accepts.
-        out: the basis folder. Intermediate files are beside it, in `OUT.work`.
+        out: the basis folder. Intermediate files are written beside it, to `OUT.work`.
         taus: one or several positive numbers.
         degree: number of hops K.
         directions: "both", "out", "in".
         rows: "all", "labelled", a file of node numbers, or a list of them.
-        dtype: of the stored numbers, "float32" or "bfloat16"; products are computed in float32.
+        dtype: type of the stored numbers, "float32" or "bfloat16"; products are computed in float32.
         memory: maximum memory of each process that computes blocks, such as "4GiB".
         columns: maximum number of columns per block; by default the fastest that fits in memory.
         features: an .npy or .parquet file to use instead of the features of the graph.
-        seed: of the order in which rows are stored.
-        executor: "inline", "processes" or "dask".
-        workers: number of worker processes, for the other executors.
-        scheduler: address of a Dask scheduler; by default a cluster is started on this machine.
+        seed: seed of the order in which rows are stored.
+        executor: what computes the blocks: "inline" (this process), "processes" or "dask".
+        workers: number of worker processes, for "processes" and "dask"; by default one per core.
+        scheduler: address of a Dask scheduler; by default a new cluster on this machine.
         on_progress: called with (bytes done, bytes in total).
     """
     out = Path(out)
     request = Request(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
-    with Journal(out, command="propagate", file=None) as journal:  # locked before OUT.work is touched
+    with Journal(out, command="propagate", file=None) as journal:  # locks OUT before OUT.work is changed
         check_output(out, "basis")
-        with removed_if_refused(work_folder(out)):
+        with cleanup_on_error(work_folder(out)):
             prepared = prepare(graph, out, request)
             checksums = prepared.checksums
             prepared = open_journal(journal, prepared, checksums["rows.npy"])
@@ -81,15 +81,15 @@ def propagate(
         if missing:
             with open_executor(executor, workers, scheduler) as pool:
                 compute_blocks(journal, prepared, missing, pool, on_progress)
-        remove_partial_files(out)  # of workers that died
+        remove_partial_files(out)  # left by workers that died
         checksums |= {f"{block}.npy": record["xxh128"] for block, record in journal.done.items()}
         write_manifest(out, {**prepared.manifest, "xxh128": checksums})
     return BasisFolder.open(out)
 
 
 @contextmanager
-def removed_if_refused(work: Path) -> Iterator[None]:
-    """Remove the intermediate files of a request that is refused, but keep edges that took a long time to sort."""
+def cleanup_on_error(work: Path) -> Iterator[None]:
+    """Remove the intermediate files of a request that is refused, except sorted edges, which took a long time."""
     existed = work.exists()
     try:
         yield
@@ -105,7 +105,7 @@ def removed_if_refused(work: Path) -> Iterator[None]:
 def open_journal(journal: Journal, prepared: PreparedBasis, rows_checksum: str) -> PreparedBasis:
     """Refuse a folder of another request, and find the finished blocks; a folder without blocks is new.
 
-    Returns what is to be written, in the blocks that the folder already has.
+    Returns `prepared` with the blocks that the folder already has.
     """
     out = journal.folder
     manifest = read_manifest(out, "basis") if any(out.glob("block-*")) else None
@@ -117,7 +117,7 @@ def open_journal(journal: Journal, prepared: PreparedBasis, rows_checksum: str) 
     if width > prepared.job.plan.width:
         raise ValueError(
             f"{out} was started with blocks of {width} columns; this memory limit allows {prepared.job.plan.width}. "
-            f"Use as much --memory as before, or another --out."
+            f"Use the same --memory as before, or another --out."
         )
     prepared = replace(prepared, manifest={**prepared.manifest, "blocks": manifest["blocks"]})
     journal.done.update(finished_blocks(prepared))
@@ -125,7 +125,7 @@ def open_journal(journal: Journal, prepared: PreparedBasis, rows_checksum: str) 
 
 
 def finished_blocks(prepared: PreparedBasis) -> dict[str, dict[str, str]]:
-    """Blocks that exist and are undamaged, with their checksums."""
+    """The blocks that are finished and undamaged, with their checksums."""
     out = Path(prepared.job.out)
     remove_partial_files(out)
     started = [block for block in prepared.blocks if (out / f"{block_name(*block)}.npy").is_file()]
@@ -139,18 +139,18 @@ def finished_blocks(prepared: PreparedBasis) -> dict[str, dict[str, str]]:
 
 
 def remove_partial_files(out: Path) -> None:
-    """Remove what killed workers left."""
+    """Remove the temporary files of killed workers."""
     for part in out.glob(f".*{PART_SUFFIX}"):
         part.unlink(missing_ok=True)
 
 
 def check_disk_space(out: Path, job: PropagationJob, missing: Sequence[BlockBounds]) -> None:
-    """Refuse to start what does not fit on the disk."""
+    """Raise an error if the missing blocks do not fit on the disk."""
     needed = sum(job.bytes_of(stop - start) + 4096 for start, stop in missing) + disk_space_for_columns(job, missing)
     free = shutil.disk_usage(out).free
     if needed > free:
         raise OSError(
-            f"{len(missing)} blocks of this basis need {format_bytes(needed)} on disk; {out} has {format_bytes(free)} "
+            f"the missing blocks of this basis need {format_bytes(needed)} on disk; {out} has {format_bytes(free)} "
             f"free. Free some space, use another disk, or store less: --rows labelled, --dtype bfloat16, fewer --taus."
         )
 
@@ -162,9 +162,9 @@ def compute_blocks(
     pool: Executor,
     on_progress: Callable[[int, int], object] | None,
 ) -> None:
-    """Compute the missing blocks; those that are finished when an error occurs are kept."""
+    """Compute the missing blocks; blocks that are finished when an error occurs are kept."""
     job = prepared.job
-    # The digest of the graph includes the checksum of its features.
+    # The fingerprint of the graph includes the checksum of the features.
     folder = work_folder(Path(job.out)) / f"columns-{prepared.source.fingerprint[:16]}"
     total = sum(job.bytes_of(stop - start) for start, stop in missing) + bytes_to_split(job, missing, folder)
     done = 0
@@ -187,7 +187,7 @@ def compute_blocks(
             f"kept. Free {format_bytes(left)} and run the same command to continue."
         ) from None
     except Exception as error:
-        if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":  # the latter is Dask's
+        if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":  # KilledWorker: of Dask
             raise
         raise OSError(
             f"workers kept dying, possibly out of memory; {len(journal.done)} of {len(prepared.blocks)} blocks are "

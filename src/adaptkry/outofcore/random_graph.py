@@ -1,4 +1,4 @@
-"""A random graph of any size, written to a graph folder: power-law degrees, planted classes and features of them."""
+"""Write a random graph of any size to a graph folder: power-law degrees, planted classes and features."""
 
 import hashlib
 import json
@@ -17,9 +17,9 @@ from adaptkry.outofcore.manifest import MANIFEST, check_output, is_kind
 from adaptkry.outofcore.memory_plan import format_bytes
 from adaptkry.outofcore.npy_files import CHUNK_BYTES, npy_writer, save
 
-PAIRS = 2**21  # drawn at once; another number would give another graph
-GAMMA = 2.5  # the number of nodes with degree k is about k^-GAMMA
-TAIL = 1 / (GAMMA - 1)  # then the node with the i-th largest degree has an expected degree of about i^-TAIL
+PAIRS_PER_CHUNK = 2**21  # pairs drawn at once; another value would give another graph
+GAMMA = 2.5  # the number of nodes with degree k is proportional to k^-GAMMA
+TAIL = 1 / (GAMMA - 1)  # then the i-th largest expected degree is proportional to i^-TAIL
 GRAPH_PARTS = ("edges", "features", "labels")
 
 
@@ -40,14 +40,14 @@ def generate(
 
     A Chung-Lu graph: the ends of an edge are drawn in proportion to expected degrees, which follow a power law with
     exponent 2.5 up to the square root of `entries`. With probability `homophily` the second end has the class of the
-    first, else another class. Self-loops and duplicates are dropped, so there are slightly fewer entries. If it is
-    interrupted, the same call continues with the finished parts.
+    first, otherwise another class. Self-loops and duplicates are dropped, so there are slightly fewer entries. After an
+    interruption, the same call keeps the finished parts.
 
     Args:
         out: the folder.
         nodes: number of nodes n.
         entries: approximate number of adjacency entries; an undirected edge has two.
-        features: number of features d: the centre of the class plus noise.
+        features: number of features d; they are the centre of the class plus noise.
         classes: number of classes, as equal in size as possible.
         homophily: share of edges within a class.
         labelled: share of nodes with a known label; the others have -1.
@@ -78,33 +78,33 @@ def check_settings(settings: dict[str, Any]) -> None:
     """Refuse sizes that no graph of this kind has."""
     for name in ("nodes", "entries", "features", "classes", "seed"):
         if checks.count(settings[name], name) == 0 and name != "seed":
-            raise ValueError(f"{name} must be at least 1; got 0.")
+            raise ValueError(f"{name} must be at least 1; got 0. Use a larger number.")
     n, c = settings["nodes"], settings["classes"]
     if not 2 <= c <= min(n // 2, 2**15) or n >= 2**31:
         raise ValueError(
             f"there must be at least 2 classes with at least 2 nodes each; got {c} classes and {n} nodes. Use fewer "
             f"classes or more nodes (fewer than 2^31)."
         )
-    most = n * (n - 1) // 4
-    if settings["entries"] > most:
-        raise ValueError(f"entries must be at most {most} for {n} nodes; got {settings['entries']}. Use more nodes.")
+    maximum = n * (n - 1) // 4
+    if settings["entries"] > maximum:
+        raise ValueError(f"entries must be at most {maximum} for {n} nodes; got {settings['entries']}. Use more nodes.")
     for name in ("homophily", "labelled"):
         if not 0 <= settings[name] <= 1:
-            raise ValueError(f"{name} must be a share from 0 to 1; got {settings[name]}. Try 0.5.")
+            raise ValueError(f"{name} must be between 0 and 1; got {settings[name]}. Try 0.5.")
 
 
 def check_folder(journal: Journal) -> None:
-    """Refuse a folder with files that `generate` has not written: they would be overwritten."""
+    """Refuse a folder with files that `generate` has not written: they could be overwritten."""
     if journal.path is None or journal.path.exists():
         return
     check_output(journal.folder, "graph")
     if is_kind(journal.folder, "graph"):
         name = GraphFolder.open(journal.folder).name
-        raise ValueError(f"{journal.folder} holds another graph already ({name}). Delete it, or use another folder.")
+        raise ValueError(f"{journal.folder} already holds another graph ({name}). Delete it, or use another folder.")
 
 
 def check_disk_space(out: Path, settings: dict[str, Any]) -> None:
-    """Refuse to start what does not fit on the disk."""
+    """Raise an error if the graph does not fit on the disk."""
     n, m, d = settings["nodes"], settings["entries"], settings["features"]
     needed = 12 * m + n * (16 + 4 * d)  # entries are written twice: to buckets, then sorted
     free = shutil.disk_usage(out).free
@@ -162,12 +162,12 @@ def _write_edges(
 
 
 def _pairs(settings: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the ends of edges as ranks, largest degree first; rank r has class r mod c, so classes have all degrees."""
+    """Yield the ends of edges as ranks, largest degree first; rank r has class r mod c, so all classes have hubs."""
     n, c, m = settings["nodes"], settings["classes"], settings["entries"]
-    count_all = m if settings["directed"] else -(-m // 2)
-    for chunk, start in enumerate(range(0, count_all, PAIRS)):
+    total = m if settings["directed"] else -(-m // 2)
+    for chunk, start in enumerate(range(0, total, PAIRS_PER_CHUNK)):
         random = np.random.default_rng([settings["seed"], 1, chunk])
-        count = min(PAIRS, count_all - start)
+        count = min(PAIRS_PER_CHUNK, total - start)
         sources = ranks(random.random(count), n, m)
         same = sources % c
         other = (same + random.integers(1, c, count)) % c
@@ -178,10 +178,10 @@ def _pairs(settings: dict[str, Any]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def ranks(uniform: np.ndarray, n: int, entries: int) -> np.ndarray:
-    """Ranks 0 .. n-1 in proportion to (rank + shift)^-TAIL, from numbers in [0, 1), without a search.
+    """Ranks 0 .. n-1 with probabilities proportional to (rank + shift)^-TAIL, from uniform numbers in [0, 1).
 
-    The shift limits the largest expected degree to the square root of `entries`: above it a Chung-Lu graph would
-    need more than one edge between two such nodes.
+    The shift limits the largest expected degree to the square root of `entries`: with larger degrees a Chung-Lu graph
+    would need more than one edge between two such nodes.
     """
     shift = n * (entries / n * (1 - TAIL) / np.sqrt(entries)) ** (1 / TAIL)
     power = 1 - TAIL
@@ -190,7 +190,7 @@ def ranks(uniform: np.ndarray, n: int, entries: int) -> np.ndarray:
 
 
 def _write_features(out: Path, settings: dict[str, Any], labels: np.ndarray, on_bytes: Callable[[int], object]) -> str:
-    """Write the centre of each class plus noise; both have length 1."""
+    """Write the centre of the class plus noise for every node; both have norm 1 (the noise on average)."""
     n, d, seed = settings["nodes"], settings["features"], settings["seed"]
     centres = np.random.default_rng([seed, 3]).standard_normal((settings["classes"], d))
     centres = (centres / np.linalg.norm(centres, axis=1, keepdims=True)).astype(np.float32)

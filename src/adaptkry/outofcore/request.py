@@ -1,4 +1,4 @@
-"""The request of a basis: checked arguments, and the folders and plain values that workers need."""
+"""The request for a basis: its arguments, checked, and the folders and plain values that workers need."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ from adaptkry.outofcore.transpose import oriented
 
 logger = logging.getLogger(__name__)
 
-REQUEST_FIELDS = {  # fields of the manifest that determine the blocks, and their names in messages
+REQUEST_FIELDS = {  # fields of the manifest that determine the blocks -> their names in messages
     "version": "the version of adaptkry", "graph": "the graph (its digest)", "name": "the graph's name",
     "metric": "metric", "classes": "classes", "nodes": "nodes", "features": "features", "rows": "the number of rows",
     "row_selection": "rows", "taus": "taus", "directions": "directions", "degree": "degree", "dtype": "dtype",
@@ -37,7 +37,7 @@ REQUEST_FIELDS = {  # fields of the manifest that determine the blocks, and thei
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of `propagate` that determine what is written, checked."""
+    """The arguments of `propagate` that determine what is written; invalid ones are refused."""
 
     taus: tuple[float, ...]
     degree: int
@@ -63,12 +63,12 @@ class Request:
         for name in ("taus", "directions"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
-                raise ValueError(f"{name} must be distinct; got {list(values)}. Remove repetitions.")
+                raise ValueError(f"{name} must be distinct; got {list(values)}. Remove duplicates.")
 
 
 @dataclass(frozen=True)
 class PreparedBasis:
-    """What is to be written: the job for workers, the manifest, and the stored rows and labels in their order."""
+    """What `propagate` will write: the job for workers, the manifest, and the rows and labels to store, in order."""
 
     job: PropagationJob
     manifest: dict[str, Any]
@@ -82,12 +82,12 @@ class PreparedBasis:
 
     @property
     def checksums(self) -> dict[str, str]:
-        """Of the arrays, by file name."""
+        """The checksums of the arrays by file name."""
         return {name: array_checksum(array) for name, array in self.arrays.items()}
 
 
 def work_folder(out: Path) -> Path:
-    """The folder beside a basis for intermediate files: a graph from other files, or its transpose."""
+    """The folder beside a basis for intermediate files, such as the transpose of the graph."""
     return out.with_name(out.name + ".work")
 
 
@@ -126,13 +126,13 @@ def prepare(graph, out: Path, request: Request) -> PreparedBasis:
 
 
 def settings_of(manifest: Mapping[str, Any], rows_checksum: str | None) -> dict[str, Any]:
-    """The parts of a manifest that must be equal to continue with its blocks, under their names in messages."""
+    """The settings in a manifest that must be equal to keep its blocks, by their names in messages."""
     settings = {name: manifest.get(field) for field, name in REQUEST_FIELDS.items()}
     return {**settings, "the stored rows (their checksum)": rows_checksum}
 
 
 def open_graph(graph, work: Path) -> GraphFolder:
-    """A graph folder as it is; anything else that `load` accepts is written as a graph folder first."""
+    """Open a graph folder; anything else that `load` accepts is first written as a graph folder."""
     if isinstance(graph, GraphFolder):
         return graph
     if isinstance(graph, str | Path) and is_kind(graph, "graph"):
@@ -141,7 +141,7 @@ def open_graph(graph, work: Path) -> GraphFolder:
         return folder
     if isinstance(graph, str | Path) and (Path(graph) / "indptr.npy").is_file():
         raise ValueError(
-            f"{graph} must have a manifest; it has only arrays. Write it: "
+            f"{graph} must have a manifest; it has only arrays. Write the manifest: "
             f"adaptkry.outofcore.finalise({str(graph)!r}, symmetric=...)."
         )
     if isinstance(graph, str | Path):
@@ -155,7 +155,7 @@ def with_features(source: GraphFolder, features: Path | str | None, work: Path) 
     """The features to start from, and the graph with these features."""
     if features is None:
         if not source.has("features"):
-            raise ValueError(f"a basis starts from features; {source.name} has none. Use --features FILE.npy.")
+            raise ValueError(f"a basis needs features; {source.name} has none. Use --features FILE.npy.")
         return source.array("features"), source
     path = Path(features).expanduser()
     if path.suffix == ".parquet" and path.is_file():
@@ -173,7 +173,7 @@ def with_features(source: GraphFolder, features: Path | str | None, work: Path) 
 
 
 def problem_size(graphs: Sequence[GraphFolder], features: int, rows: int) -> ProblemSize:
-    """The largest of what the directions need."""
+    """The largest sizes over the graphs of all directions."""
     largest_row = max(int(np.diff(folder.array("indptr").read()).max()) for folder in graphs)
     is_weighted = any(folder.has("weights") for folder in graphs)
     has_two_sums = is_weighted or not all(folder.is_symmetric for folder in graphs)

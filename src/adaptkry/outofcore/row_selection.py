@@ -1,4 +1,4 @@
-"""Which rows of a basis are stored, and in which order."""
+"""Select the rows of a basis that are stored, and their order."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from adaptkry.outofcore.npy_files import NpyFile
 
 
 def select_rows(folder: GraphFolder, rows) -> np.ndarray:
-    """Sorted node numbers: "all", "labelled", those in a file (.npy, or text with one per line), or a list."""
+    """Sorted numbers of the nodes: "all", "labelled", a file (.npy, or text with one per line), or a list."""
     if not isinstance(rows, str | Path):
         return _checked(np.asarray(rows), folder.nodes, "rows")
     if rows == "all":
@@ -19,13 +19,15 @@ def select_rows(folder: GraphFolder, rows) -> np.ndarray:
     path = Path(rows).expanduser()
     if not path.is_file():
         raise ValueError(
-            f"rows must be all, labelled or a file of node numbers; got {str(rows)!r}, and there is no such file. "
+            f"rows must be all, labelled or a file of node numbers; got {str(rows)!r}, which does not exist. "
             f"Check the path."
         )
     try:
         found = NpyFile.open(path).read() if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
     except ValueError as error:
-        raise ValueError(f"{path} must hold node numbers, one per line; got {error}. Correct the file.") from None
+        raise ValueError(
+            f"{path} must hold node numbers, one per line; it cannot be read ({error}). Correct the file."
+        ) from None
     return _checked(found, folder.nodes, str(path))
 
 
@@ -54,7 +56,7 @@ def _checked(found: np.ndarray, nodes: int, source: str) -> np.ndarray:
     selected = np.unique(found.astype(np.int64))
     if selected[0] < 0 or selected[-1] >= nodes:
         bad = selected[0] if selected[0] < 0 else selected[-1]
-        raise ValueError(f"{source} must be node numbers 0 .. {nodes - 1}; got {bad}. Remove it.")
+        raise ValueError(f"{source} must be node numbers from 0 .. {nodes - 1}; got {bad}. Remove it.")
     return selected
 
 

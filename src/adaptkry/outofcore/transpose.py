@@ -1,4 +1,4 @@
-"""The transpose of a graph on disk, or the graph with every edge in both directions; it need not fit in memory."""
+"""Transpose a graph on disk, or store every edge in both directions; the graph need not fit in memory."""
 
 import logging
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ logger = logging.getLogger(__name__)
 
 
 def oriented(folder: GraphFolder, direction: str, work: Path) -> GraphFolder:
-    """The graph folder with the rows of this direction: the same folder if possible, else a new one in `work`.
+    """The graph folder for a direction: the same folder if possible, otherwise a new one in `work`.
 
-    "both" merges every edge with its reverse (the larger of two weights), "in" reverses them: `Graph.undirected` and
-    `Graph.transposed` for graphs on disk.
+    "both" stores every edge in both directions (with the larger of two weights), "in" reverses the edges, as
+    `Graph.undirected` and `Graph.transposed` do in memory.
     """
     if direction == "out" or folder.is_symmetric:
         return folder
     target, name = work / direction, f"{folder.name} {direction} {folder.fingerprint}"
     if is_kind(target, "graph") and (existing := GraphFolder.open(target)).name == name:
         return existing
-    logger.info('%s is directed: its edges are sorted for direction "%s" into %s', folder.name, direction, target)
+    logger.info('%s is directed: sorting its edges for direction "%s" into %s', folder.name, direction, target)
     return _write(folder, direction, target, name)
 
 
