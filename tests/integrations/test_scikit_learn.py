@@ -52,7 +52,7 @@ def test_class_names_may_be_strings():
         (lambda: AdaptKryClassifier().fit(NODES, LABELS), "fit needs edges"),
         (lambda: AdaptKryClassifier(GRAPH).fit(NODES, np.zeros(200, dtype=int)), "at least 2 classes"),
         (lambda: AdaptKryClassifier(GRAPH).fit([500, 1], [0, 1]), "node numbers must be 0 .. 199"),
-        (lambda: AdaptKryClassifier(GRAPH).fit(NODES[:3], [0, 1]), "must agree"),
+        (lambda: AdaptKryClassifier(GRAPH).fit(NODES[:3], [0, 1]), "must have the same length"),
         (lambda: AdaptKryClassifier(GRAPH, validation=2).fit(NODES, LABELS), "between 0 and 1"),
     ],
 )

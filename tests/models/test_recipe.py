@@ -103,7 +103,7 @@ def test_stages_that_make_no_model_are_refused(stages, message):
 
 def test_a_model_must_end_with_one_column_per_class():
     shape = ModelShape(Recipe(stages=(CombineHops(),)), 11, 16, 2)
-    with pytest.raises(ValueError, match="one column per class, 2 here; the stages CombineHops end with 16"):
+    with pytest.raises(ValueError, match="must end with 2 columns, one per class; got 16 after the stages CombineHops"):
         batched.initial_weights(shape, [(0, shape.recipe)])
 
 

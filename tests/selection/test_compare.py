@@ -17,7 +17,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import PER_MEMBER, recipe
 from adaptkry.selection import compare as comparison
 from adaptkry.selection.compare import compare
-from adaptkry.selection.grid import alternatives, batches
+from adaptkry.selection.grid import alternatives, group_into_batches
 
 GRAPH = csbm(nodes=150, phi=-0.4, information=0.5, seed=0)
 SPLITS = splits.stratified(GRAPH.y, count=4)
@@ -194,7 +194,7 @@ def test_published_settings_are_used_as_they_are_and_others_are_chosen_from_a_gr
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.fallback_grid])
 def test_recipes_of_one_batch_differ_in_settings_per_member_only(method):
     recipes = alternatives(method, None)
-    groups = batches(recipes)
+    groups = group_into_batches(recipes)
     assert sorted(map(repr, recipes)) == sorted(repr(one) for group in groups for one in group)
     for group in groups:
         assert group[0].per_member <= PER_MEMBER

@@ -17,7 +17,7 @@ from adaptkry.models.methods import METHODS, read_method
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.selection import trial as trial_module
 from adaptkry.selection import tune as tune_module
-from adaptkry.selection.grid import batches
+from adaptkry.selection.grid import group_into_batches
 from adaptkry.selection.sampler import propose
 from adaptkry.selection.space import (
     DEFAULT_SPACE,
@@ -144,7 +144,7 @@ def test_a_finished_search_is_not_trained_again_and_can_be_extended(tuned, tmp_p
 
 def test_trials_of_one_batch_equal_separate_trainings():
     recipes = [recipe("adaptkry", mlp_lr=lr, filter_dropout=p, epochs=15) for lr, p in ((0.01, 0.0), (0.05, 0.5))]
-    assert len(batches(recipes)) == 1
+    assert len(group_into_batches(recipes)) == 1
     trials = train_trials(DATA, recipes, SPLITS, "cpu")
     for one, trial in zip(recipes, trials, strict=True):
         separate = fit(GRAPH, one, SPLITS, device="cpu")
@@ -219,7 +219,9 @@ def test_a_search_in_which_every_trial_fails_gives_the_first_reason(monkeypatch)
         raise RuntimeError("out of memory\nwith a long explanation")
 
     monkeypatch.setattr("adaptkry.selection.trial.fit", fail)
-    with pytest.raises(ValueError, match="at least one trial must be trained; all 4 failed, first: out of memory"):
+    with pytest.raises(
+        ValueError, match="at least one trial must be trained; all 4 failed, the first because: out of memory"
+    ):
         tune(trials=4)
     with pytest.raises(ValueError, match="is undirected, so directions must be both; got out"):
         tune(trials=4, directions=("out",))

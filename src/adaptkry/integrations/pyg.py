@@ -1,4 +1,4 @@
-"""PyTorch Geometric: a transform that puts the basis into `Data`, and a layer for any model."""
+"""PyTorch Geometric: a transform that adds the basis to `Data`, and a layer for any model."""
 
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -11,10 +11,10 @@ from adaptkry.spectral.propagation_matrix import Propagation
 
 
 class KrylovBasis(BaseTransform):
-    r"""Put the adaptive Krylov basis into `data.basis`, [n, K + 1, d].
+    r"""Add the adaptive Krylov basis to the data, as `data.basis` [n, K + 1, d].
 
     Args:
-        taus: one tau or several (then their mean).
+        taus: one or several positive numbers; the bases of several taus are averaged.
         degree: number of hops K.
         direction: "both", "out" or "in".
     """
@@ -23,7 +23,7 @@ class KrylovBasis(BaseTransform):
         self.taus, self.degree, self.direction = taus, degree, direction
 
     def forward(self, data: Data) -> Data:
-        """Compute the basis once, before training."""
+        """Compute the basis of `data.x`."""
         graph = Graph.from_pyg(data)
         P = Propagation(graph, list(self.taus), self.direction)  # type: ignore[arg-type]
         data.basis = stack(average(krylov, P, graph.x, self.degree)).contiguous()
@@ -35,11 +35,11 @@ class KrylovConv(nn.Module):
 
     Args:
         degree: number of hops K.
-        tau: tunes the spectrum of the propagation matrix.
+        tau: positive number that scales the spectrum of the propagation matrix.
         direction: "both", "out" or "in".
         options: arguments of `Filter`: basis, parametrisation, initial_weights, alpha, channels.
 
-    Shapes: x [n, d], edge_index [2, m] -> [n, d]
+    Shapes: x [n, d], edge_index [2, m], edge_weight [m] -> [n, d].
     """
 
     def __init__(self, degree: int = 10, tau: float = 0.5, direction: str = "both", **options):

@@ -1,7 +1,7 @@
 """AdaptKry as a scikit-learn estimator.
 
-The graph is given once, at construction; X is then a column of node numbers, so that `cross_val_score` and
-`GridSearchCV` can split it. Or call `fit(X, y, edges)` with features and edges, y = -1 for unknown.
+Pass the graph to the constructor; X is then an array of node numbers, which `cross_val_score` and `GridSearchCV` can
+split. Or call `fit(X, y, edges)` with features and edges, and y = -1 for unknown labels.
 """
 
 import numpy as np
@@ -19,11 +19,11 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
     """Node classification with a learned polynomial filter.
 
     Args:
-        graph: the whole graph; then X in fit, predict and score is an array of node numbers. None: pass edges to fit.
+        graph: the whole graph, with which X is an array of node numbers. None: pass features and edges to `fit`.
         taus, degree, directions, hidden, layers, mlp_lr, filter_lr, mlp_decay, filter_decay, mlp_dropout,
             filter_dropout, epochs, patience: as in `Recipe`.
-        validation: share of the training nodes that is held out to choose the epoch.
-        seed: of the split and the weights.
+        validation: share of the training nodes that is held out to choose the best epoch.
+        seed: seed of the validation split.
         device: "auto", "cpu" or "cuda".
     """
 
@@ -67,12 +67,21 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         self.device = device
 
     def fit(self, X, y, edges=None) -> "AdaptKryClassifier":
-        """Train. X: node numbers [k] (or [k, 1]) of `graph`, or features [n, d] together with `edges` [2, m]."""
+        """Train the classifier.
+
+        Args:
+            X: node numbers [k] or [k, 1] of `graph`; with `edges`, features [n, d].
+            y: labels [k]; -1 for unknown ones, if they are numbers. With `edges`, labels of all nodes [n].
+            edges: [2, m].
+        """
         y = np.asarray(y)
         known = y != -1 if np.issubdtype(y.dtype, np.number) else np.ones(len(y), dtype=bool)
         self.classes_, coded = np.unique(y[known], return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"fit needs at least 2 classes among the known labels; got {len(self.classes_)}.")
+            raise ValueError(
+                f"fit needs at least 2 classes among the known labels; got {len(self.classes_)}. "
+                "Add labels of another class."
+            )
         if edges is not None:
             self.graph_, nodes = Graph(edges, X), np.arange(len(y))
         elif self.graph is not None:
@@ -82,23 +91,24 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
                 "fit needs edges or a graph; got neither. Use fit(X, y, edges), or AdaptKryClassifier(graph)."
             )
         if len(nodes) != len(y):
-            raise ValueError(f"X and y must agree in length; got {len(nodes)} rows and {len(y)} labels.")
+            raise ValueError(f"X and y must have the same length; got {len(nodes)} rows and {len(y)} labels.")
         labels = np.full(self.graph_.nodes, -1)
         labels[nodes[known]] = coded
-        split = self._split(torch.from_numpy(labels))
+        held_out = self._splits(torch.from_numpy(labels))
         names = ("taus", "degree", "directions", "hidden", "layers", "mlp_lr", "filter_lr", "mlp_decay", "filter_decay",
                  "mlp_dropout", "filter_dropout", "epochs", "patience")  # fmt: skip
-        settings = recipe("adaptkry", **{name: getattr(self, name) for name in names})
-        self.run_ = fit(self.graph_.relabelled(labels), settings, split, device=self.device, test=False)
-        self.probabilities_ = self.run_.probabilities(self.graph_.relabelled(labels)).numpy()
+        settings = {name: getattr(self, name) for name in names}
+        labelled = self.graph_.relabelled(labels)
+        self.run_ = fit(labelled, recipe("adaptkry", **settings), held_out, device=self.device, test=False)
+        self.probabilities_ = self.run_.probabilities(labelled).numpy()
         self.n_features_in_ = 1 if edges is None else self.run_.shape.features
         self.on_nodes_ = edges is None
         return self
 
-    def _split(self, labels: torch.Tensor) -> splits.Splits:
-        """Hold out some training nodes of each class for validation. The rest is the test part, which is not used."""
+    def _splits(self, labels: torch.Tensor) -> splits.Splits:
+        """Hold out some labelled nodes of each class for validation. Nodes without a label are the unused test part."""
         if not 0 < self.validation < 1:
-            raise ValueError(f"validation must lie between 0 and 1; got {self.validation}.")
+            raise ValueError(f"validation must be between 0 and 1; got {self.validation}. Try 0.2.")
         generator = torch.Generator().manual_seed(self.seed)
         held_out = torch.zeros(len(labels), dtype=torch.bool)
         for c in range(int(labels.max()) + 1):
@@ -106,25 +116,29 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
             count = max(1, round(self.validation * len(nodes))) if len(nodes) > 1 else 0
             held_out[nodes[torch.randperm(len(nodes), generator=generator)[:count]]] = True
         rest = labels < 0
-        if not rest.any():  # every label is known: a split still needs a third part
+        if not rest.any():  # every label is known, but a split needs a test part: one node, which is not evaluated
             rest = held_out & (torch.cumsum(held_out, 0) == 1)
         return splits.from_masks((labels >= 0) & ~held_out, held_out & ~rest, rest)
 
     @staticmethod
     def _nodes(X, nodes: int) -> np.ndarray:
-        found = np.asarray(X).reshape(len(X), -1)
-        if found.shape[1] != 1 or not np.issubdtype(found.dtype, np.integer):
-            raise ValueError(f"X must hold node numbers [k], as integers; got {found.dtype} of shape {found.shape}.")
-        found = found[:, 0]
-        if len(found) and (found.min() < 0 or found.max() >= nodes):
-            raise ValueError(f"node numbers must be 0 .. {nodes - 1}; got {found.min()} .. {found.max()}.")
-        return found
+        """Return X as node numbers [k], all below `nodes`."""
+        numbers = np.asarray(X).reshape(len(X), -1)
+        if numbers.shape[1] != 1 or not np.issubdtype(numbers.dtype, np.integer):
+            raise ValueError(
+                f"X must hold node numbers [k], as integers; got {numbers.dtype} of shape {numbers.shape}. "
+                "For features use fit(X, y, edges)."
+            )
+        numbers = numbers[:, 0]
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= nodes):
+            raise ValueError(f"node numbers must be 0 .. {nodes - 1}; got {numbers.min()} .. {numbers.max()}.")
+        return numbers
 
     def predict_proba(self, X) -> np.ndarray:
-        """Class probabilities: of the nodes named in X, or of all nodes after fit(X, y, edges)."""
+        """Predict class probabilities [k, c] of the nodes in X, or [n, c] of all nodes after `fit(X, y, edges)`."""
         check_is_fitted(self, "probabilities_")
         return self.probabilities_[self._nodes(X, len(self.probabilities_))] if self.on_nodes_ else self.probabilities_
 
     def predict(self, X) -> np.ndarray:
-        """The most probable class."""
+        """Predict the most probable class of the nodes in X [k], or of all nodes [n] after `fit(X, y, edges)`."""
         return self.classes_[self.predict_proba(X).argmax(1)]

@@ -1,1 +1,1 @@
-"""What is trained: recipes, methods, and models of many members at once."""
+"""Models: recipes, methods, and stages that compute many members at once."""

@@ -1,6 +1,6 @@
-"""A model of b members at once: its initial weights and its logits. The leading axis is always members.
+"""Initial weights and logits of b members at once; the leading axis is always members.
 
-Members are trainings that run as one batch: splits, seeds, settings.
+A member is one training in a batch, with its own split, seed and settings.
 """
 
 from collections.abc import Sequence
@@ -9,19 +9,24 @@ import torch
 from torch import Tensor
 
 from adaptkry.models.dropout import DropoutState
-from adaptkry.models.recipe import GROUPS, Recipe
+from adaptkry.models.recipe import WEIGHT_GROUPS, Recipe
 from adaptkry.models.stages import ModelShape, StageContext, Weights
 from adaptkry.models.stages.base import weight_name
 from adaptkry.spectral.operators import Operator
 
 
 def initial_weights(shape: ModelShape, members: Sequence[tuple[int, Recipe]]) -> Weights:
-    """New weights, drawn member by member on the CPU: the same on every device and in every batch.
+    """Draw weights member by member on the CPU, so that they are the same on every device and in every batch.
 
-    Members are given as (seed, recipe): the initial weights of hops may differ from one to the next.
+    Args:
+        shape: sizes that all members share.
+        members: seed and recipe of each member; recipes may differ in the initial weights of hops.
+
+    Returns:
+        name -> [b, ...].
     """
-    drawn = [_member_weights(shape, seed, recipe) for seed, recipe in members]
-    return {name: torch.stack([weights[name] for weights in drawn]) for name in drawn[0]}
+    per_member = [_member_weights(shape, seed, recipe) for seed, recipe in members]
+    return {name: torch.stack([weights[name] for weights in per_member]) for name in per_member[0]}
 
 
 def _member_weights(shape: ModelShape, seed: int, recipe: Recipe) -> Weights:
@@ -33,7 +38,7 @@ def _member_weights(shape: ModelShape, seed: int, recipe: Recipe) -> Weights:
     if width != shape.classes:
         names = ", ".join(type(stage).__name__ for stage in shape.recipe.stages)
         raise ValueError(
-            f"a model must end with one column per class, {shape.classes} here; the stages {names} end with {width}. "
+            f"a model must end with {shape.classes} columns, one per class; got {width} after the stages {names}. "
             'End with Linear("classes"), or with ResidualMLP().'
         )
     return weights
@@ -49,7 +54,10 @@ def logits(
     operator: Operator | None = None,
     dropout: DropoutState | None = None,
 ) -> Tensor:
-    """Logits [b, m, c] at each member's rows [b, m]. With `dropout` the model trains: dropout, batch statistics."""
+    """Compute the logits [b, m, c] of each member at its rows [b, m]; see `StageContext` for the arguments.
+
+    With a dropout state the model is in training mode: it applies dropout and updates the statistics of batch norm.
+    """
     z = terms
     for position, stage in enumerate(shape.recipe.stages):
         z = stage(z, StageContext(shape, weights, statistics, terms, rows, row_mask, operator, dropout, position))
@@ -57,7 +65,7 @@ def logits(
 
 
 def rate_group(name: str) -> str:
-    """Which learning rate and decay a weight has: "mlp", "filter" or "basis"."""
+    """Return the group that a weight takes its learning rate and decay from: "mlp", "filter" or "basis"."""
     group = name.partition("/")[0]
-    assert group in GROUPS
+    assert group in WEIGHT_GROUPS
     return group

@@ -1,7 +1,7 @@
-"""Dropout with a random generator and rates per member.
+"""Dropout with a random generator and a rate per member.
 
-Random numbers are drawn for real rows only, and not at all where the rate is 0: what one member draws must not depend
-on the number of rows of the others.
+Random numbers are drawn for real rows only, and none if the rate is 0. Hence the numbers of one member do not depend on
+how many rows the others have.
 """
 
 import math
@@ -14,20 +14,20 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DropoutState:
-    """Each member's generator, its dropout rates by name, and its number of real rows."""
+    """The generator of each member, its dropout rates by name, and its number of real rows."""
 
-    generators: Sequence[torch.Generator]
-    rates: Mapping[str, Sequence[float]]
-    row_counts: Sequence[int]
-    gpu: "GpuDropout | None" = None  # then kernels draw the random numbers
+    generators: Sequence[torch.Generator]  # [b]
+    rates: Mapping[str, Sequence[float]]  # name -> [b]
+    row_counts: Sequence[int]  # [b]
+    gpu: "GpuDropout | None" = None  # if given, kernels draw the random numbers
 
     def is_active(self, name: str) -> bool:
-        """Whether any member drops anything under that name."""
+        """Return whether the rate of that name is positive for any member."""
         return any(self.rates[name])
 
 
 class GpuDropout:
-    """Rates and row counts as tensors for the Triton kernels; seeds follow from member, step and layer."""
+    """Rates and row counts as tensors for the Triton kernels, which derive seeds from member, step and layer."""
 
     def __init__(self, seeds: Sequence[int], rates: Mapping[str, Sequence[float]], device):
         from adaptkry.spectral.kernels import triton_dropout as kernels  # Triton comes with torch's CUDA builds only
@@ -35,18 +35,18 @@ class GpuDropout:
         self.kernels = kernels
         self.member_seeds = torch.tensor([seed % 2**32 for seed in seeds], device=device)  # [b]
         self.rates = {name: kernels.DropoutRates(values, device) for name, values in rates.items()}
-        # Both are set before every step: the number of the step [], and each member's number of real rows [b].
+        # Placeholders, set before every step: the number of the step [] and the number of real rows [b].
         self.step, self.row_counts = self.member_seeds[0], self.member_seeds
 
     def seeds(self, layer: int) -> Tensor:
-        """Seeds of this step [b]; layer 0 is the filter of a decoupled model."""
+        """Return the seeds of this step [b]; layer 0 is the filter of a decoupled model."""
         return self.member_seeds + ((self.step * 64 + layer) << 32)
 
 
 def keep_mask(shape: Sequence[int], p: float, generator: torch.Generator) -> Tensor:
-    """True with probability 1 - p: bool of the given shape, on the generator's device.
+    """Draw a bool mask of the given shape that is True with probability 1 - p, on the device of the generator.
 
-    On the CPU four entries come from one 64-bit number, which is 5x faster than torch's own bernoulli_; the
+    On the CPU four entries are drawn as one 64-bit integer, which is 5x faster than `Tensor.bernoulli_`; the
     probability is exact to 1 / 65536.
     """
     if generator.device.type != "cpu":
@@ -57,7 +57,7 @@ def keep_mask(shape: Sequence[int], p: float, generator: torch.Generator) -> Ten
 
 
 def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int) -> Tensor:
-    """Dropout of x [b, m, h], each member with its own rate and generator; without a state, x itself."""
+    """Apply dropout to x [b, m, h] with the rate and the generator of each member; without a state, return x."""
     if state is None or not state.is_active(name):
         return x
     if state.gpu:
@@ -71,7 +71,7 @@ def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int) -> Ten
 
 
 class _MaskedScale(torch.autograd.Function):
-    """x with each member's dropped entries at 0 and the rest scaled up. Masks stay bool: one byte per entry."""
+    """Set the dropped entries of each member to 0 and scale the others. Masks stay bool to save memory."""
 
     @staticmethod
     def forward(ctx, x: Tensor, masks: Sequence[Tensor | None], scales: Sequence[float]) -> Tensor:  # type: ignore[override]
@@ -84,7 +84,7 @@ class _MaskedScale(torch.autograd.Function):
 
 
 def _masked(x: Tensor, masks: Sequence[Tensor | None], scales: Sequence[float]) -> Tensor:
-    """Each member's leading rows times its mask and scale."""
+    """Multiply the leading rows of each member of x [b, m, h] by its mask [<= m, h] and its scale."""
     out = x * torch.tensor(scales, dtype=x.dtype, device=x.device)[:, None, None]
     for member, mask in zip(out, masks, strict=True):
         if mask is not None:

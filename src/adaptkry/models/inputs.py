@@ -1,4 +1,4 @@
-"""What a training starts from: features, precomputed terms, and the operator of a model that propagates."""
+"""Inputs of a model: scaled features, precomputed terms, and the operator if the model propagates."""
 
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,14 @@ from adaptkry.spectral.bases import average, stack
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
 
-Scaling = tuple[Tensor, Tensor]  # mean and standard deviation of every feature column
+Scaling = tuple[Tensor, Tensor]  # mean [d] and standard deviation [d] of feature columns
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Signals computed once, and the operator if the model propagates."""
+    """Terms, which are computed once, and the operator if the model propagates."""
 
-    terms: Tensor  # [T, n, d]; bases of several directions and untied taus one after the other
+    terms: Tensor  # [T, n, d]; bases of several directions and untied taus are concatenated
     hop_scale: Tensor  # [T] the factor that hop normalisation applied to each term
     operator: Propagation | None
     scaling: Scaling | None
@@ -28,7 +28,7 @@ class Inputs:
 def model_inputs(
     graph: Graph, recipe: Recipe, device: torch.device | str = "cpu", scaling: Scaling | None = None
 ) -> Inputs:
-    """Compute what a recipe starts from; `scaling` is that of the training graph, if this is another one."""
+    """Compute the inputs of a recipe; `scaling` is that of the training graph, if this is another graph."""
     if recipe.standardise and scaling is None:
         scaling = column_scaling(graph, recipe)
     x = scaled_features(graph, recipe, scaling).to(device)
@@ -42,46 +42,46 @@ def model_inputs(
             parts.append(basis_terms(propagation(graph, recipe, taus, direction).to(device), x, recipe))
     terms = parts[0] if len(parts) == 1 else torch.cat(parts)
     hop_scale = torch.ones(len(terms), device=device)
-    if recipe.hop_norm:  # every hop gets the norm of X; a hop of zeros stays zero
-        size = torch.stack([term.norm() for term in terms])
-        hop_scale = torch.where(size > 0, x.norm() / size.clamp(min=1e-30), 0)
+    if recipe.hop_norm:  # scale every hop to the norm of X; a hop of zeros stays zero
+        norms = torch.stack([term.norm() for term in terms])  # [T]
+        hop_scale = torch.where(norms > 0, x.norm() / norms.clamp(min=1e-30), 0)
         terms.mul_(hop_scale[:, None, None])
     return Inputs(terms, hop_scale.cpu(), operator, scaling)
 
 
 def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None) -> Tensor:
-    """The features as they are, with each row divided by its sum, or with each column standardised.
+    """Return the features [n, d], with rows divided by their sum or columns standardised if the recipe says so.
 
-    `scaling` is that of the training graph; by default this graph's own.
+    `scaling` is that of the training graph; by default that of this graph.
     """
     x = normalised(graph).x if recipe.normalise else graph.x
     if not recipe.standardise:
         return x
-    mean, deviation = scaling or column_scaling(graph, recipe)
-    return (x - mean) / deviation
+    mean, std = scaling or column_scaling(graph, recipe)
+    return (x - mean) / std
 
 
 def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
-    """Mean and standard deviation of every column [d]; a constant column is divided by 1."""
+    """Return mean [d] and standard deviation [d] of the columns, with 1 for the deviation of a constant column."""
     x = scaled_features(graph, replace(recipe, standardise=False))
-    deviation = x.std(0, correction=0)
-    return x.mean(0), torch.where(deviation > 0, deviation, 1)
+    std = x.std(0, correction=0)
+    return x.mean(0), torch.where(std > 0, std, 1)
 
 
 def propagation(graph: Graph, recipe: Recipe, taus, direction: str) -> Propagation:
-    """The recipe's propagation matrix."""
-    change = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
-    return Propagation(change[recipe.self_loops](graph), taus, direction, isolated=recipe.isolated)  # type: ignore[arg-type]
+    """Return the propagation matrix of a recipe."""
+    loops = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
+    return Propagation(loops[recipe.self_loops](graph), taus, direction, isolated=recipe.isolated)  # type: ignore[arg-type]
 
 
 def basis_terms(P: Propagation, x: Tensor, recipe: Recipe) -> Tensor:
-    """The basis of x, or its last term only: [T, n, d]."""
+    """Compute the basis of x [n, d], or its last term only: [T, n, d]."""
     basis, options = ALL_BASES[recipe.basis], dict(recipe.basis_options)
-    several = len(P.taus) > 1
-    terms = average(basis, P, x, recipe.degree, **options) if several else basis(P, x, recipe.degree, **options)
+    is_mean = len(P.taus) > 1
+    terms = average(basis, P, x, recipe.degree, **options) if is_mean else basis(P, x, recipe.degree, **options)
     if recipe.terms == "all":
         return stack(terms).transpose(0, 1)
     last = x
-    for term in terms:
-        last = term
+    for last in terms:  # noqa: B007  a generator: only one term is in memory at a time
+        pass
     return last[None].contiguous()

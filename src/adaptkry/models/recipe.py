@@ -1,7 +1,7 @@
 """A recipe: every setting of a training except the graph, the splits and the seed.
 
-A recipe is data. Settings that may differ between members of one batch (`PER_MEMBER`) can be given as a list of
-recipes; settings that shape the basis or the layers must be the same for all of them.
+A recipe is plain data. Recipes that train as one batch may differ in the settings `PER_MEMBER`; those that shape the
+basis or the layers must be the same.
 """
 
 import math
@@ -16,11 +16,11 @@ from adaptkry.models.stages import CombineHops, Input, Linear, PolynomialFilter,
 from adaptkry.spectral.filters import INITIAL_WEIGHTS, PARAMETRISATIONS
 from adaptkry.spectral.signal_bases import ALL_BASES
 
-GROUPS = ("mlp", "filter", "basis")  # groups of weights with their own learning rate and decay
+WEIGHT_GROUPS = ("mlp", "filter", "basis")  # each has a learning rate and a decay
 
 
 def setting(default: Any, help: str, *, at_least: float | None = None, below: float | None = None) -> Any:  # noqa: A002
-    """A field with its help text and its range."""
+    """Declare a field with its help text and its range."""
     return field(default=default, metadata={"help": help, "at_least": at_least, "below": below})
 
 
@@ -28,29 +28,35 @@ def setting(default: Any, help: str, *, at_least: float | None = None, below: fl
 class Recipe:
     """Every setting of a training except the graph, the splits and the seed.
 
-    `adaptkry.models.recipe.help_texts()` lists all fields with their help.
+    `adaptkry.models.recipe.help_texts()` describes all fields.
     """
 
     method: str = setting("adaptkry", "Name of the method.")
     stages: tuple[Stage, ...] = setting((CombineHops(), ResidualMLP()), "The stages of the model, in order.")
     # the propagation matrix
-    taus: tuple[float, ...] = setting((0.5,), "One tau or several, each positive.")
-    directions: tuple[str, ...] = setting(("both",), "both, out or in; several give one basis each.")
-    self_loops: Literal["keep", "drop", "add"] = setting("keep", "What to do with self-loops of the data.")
+    taus: tuple[float, ...] = setting((0.5,), "One or several positive numbers.")
+    directions: tuple[str, ...] = setting(("both",), "both, out or in; one basis for each of them.")
+    self_loops: Literal["keep", "drop", "add"] = setting(
+        "keep", "Whether to keep or drop self-loops of the graph, or add one to every node."
+    )
     isolated: float = setting(1.0, "Share of its signal that a node without edges keeps at tau = 1.")
     # the basis
     basis: str = setting("krylov", "Name of the basis.")
-    basis_options: tuple[tuple[str, Any], ...] = setting((), "Options of the basis, as pairs of name and value.")
+    basis_options: tuple[tuple[str, Any], ...] = setting((), "Options of the basis, pairs of name and value.")
     degree: int = setting(10, "Number of hops K.", at_least=0)
-    tied: bool = setting(True, "Several taus: one weight per hop for their mean (as published), or one per tau.")
+    tied: bool = setting(
+        True, "With several taus: one weight per hop for their mean (as published), or one per hop and tau."
+    )
     terms: Literal["all", "first", "last"] = setting("all", "Which terms are computed before training.")
     hop_norm: bool = setting(False, "Scale every hop to the norm of X.")
     normalise: bool = setting(False, "Divide each row of features by its sum first.")
     standardise: bool = setting(False, "Scale each feature column to mean 0 and standard deviation 1 first.")
     # the coefficients
-    combine: Literal["sum", "concat"] = setting("sum", "Add the weighted hops, or put them side by side.")
-    parametrisation: str = setting("free", "How coefficients follow from weights: free, positive, even, interpolated.")
-    initial_weights: str = setting("uniform", "Initial weights of the hops, by name.")
+    combine: Literal["sum", "concat"] = setting("sum", "Add the weighted hops, or concatenate them.")
+    parametrisation: str = setting(
+        "free", "How coefficients are computed from weights: free, positive, even or interpolated."
+    )
+    initial_weights: str = setting("uniform", "Name of the initial weights of hops.")
     alpha: float = setting(0.1, "Parameter of the initial weights.")
     per_channel: bool = setting(False, "One filter per channel instead of one for all.")
     damping: float = setting(0.0, "Polynomial coefficient decomposition with this alpha; 0 is off.", at_least=0)
@@ -63,9 +69,9 @@ class Recipe:
     filter_dropout: float = setting(0.0, "Dropout rate of basis terms, or before the filter.", at_least=0, below=1)
     # the training
     optimiser: Literal["adam", "adamw", "logistic"] = setting(
-        "adam", "Gradient descent, or exact logistic regression on the best of the terms."
+        "adam", "Gradient descent (adam, adamw), or exact logistic regression on the best of the terms (logistic)."
     )
-    loss: Literal["cross_entropy", "binary"] = setting("cross_entropy", "The training loss.")
+    loss: Literal["cross_entropy", "binary"] = setting("cross_entropy", "Training loss.")
     mlp_lr: float = setting(0.01, "Learning rate of dense layers.", at_least=0)
     filter_lr: float = setting(0.01, "Learning rate of filter weights.", at_least=0)
     basis_lr: float = setting(0.01, "Learning rate of a learned basis.", at_least=0)
@@ -78,7 +84,8 @@ class Recipe:
     )
     ties: Literal["earlier", "later"] = setting("earlier", "Which of two equally good epochs is kept.")
     stop: Literal["patience", "mean", "never"] = setting(
-        "patience", "When to stop: no improvement for `patience` epochs, or validation loss above its recent mean."
+        "patience",
+        "When to stop: after `patience` epochs without improvement, or if validation loss is above its recent mean.",
     )
     min_epochs: int = setting(0, "Minimum number of epochs.", at_least=0)
     patience: int = setting(200, "Epochs without improvement after which a member stops.", at_least=1)
@@ -96,27 +103,30 @@ class Recipe:
             pick(dict.fromkeys(allowed), getattr(self, name), name)
         for direction in self.directions:
             pick(dict.fromkeys(("both", "out", "in")), direction, "direction")
-        for one in fields(self):
-            if one.metadata["at_least"] is not None:
-                _check_range(one.name, getattr(self, one.name), HINTS[one.name] is int, **one.metadata)
+        for f in fields(self):
+            if f.metadata["at_least"] is not None:
+                _check_range(f.name, getattr(self, f.name), HINTS[f.name] is int, **f.metadata)
         self._check_stages()
 
     def _check_stages(self) -> None:
-        """Refuse settings that this model has no use for: they would fail late, or mislead."""
+        """Refuse settings that have no effect on these stages, or that would fail later."""
         if not self.stages or not self.stages[0].is_source:
             given = type(self.stages[0]).__name__ if self.stages else "no stage"
-            raise ValueError(f"stages must begin with Input, CombineHops or another source; got {given}.")
-        is_filter = any(isinstance(stage, PolynomialFilter) for stage in self.stages)
-        for name, is_needed in (("damping", self.damping > 0), ("per_channel", self.per_channel)):
-            if is_needed and not is_filter:
+            raise ValueError(
+                f"stages must begin with Input, CombineHops or another source; got {given}. Put Input() first."
+            )
+        has_filter = any(isinstance(stage, PolynomialFilter) for stage in self.stages)
+        for name, is_set in (("damping", self.damping > 0), ("per_channel", self.per_channel)):
+            if is_set and not has_filter:
                 raise ValueError(
-                    f"{name} is for methods that filter while they train, such as jacobiconv; got {self.method}."
+                    f"{name} is for methods that filter while they train, such as jacobiconv; got {self.method}. "
+                    "Leave it out."
                 )
         basis = ALL_BASES[self.basis]
-        if basis.learned and not is_filter:
+        if basis.learned and not has_filter:
             raise ValueError(
-                f"the basis {self.basis} is learned, so it needs a method that filters while it trains, such as "
-                f"favardgnn; got {self.method}."
+                f"the basis {self.basis} is learned, so it needs a method that filters while it trains; got "
+                f"{self.method}. Use for example favardgnn."
             )
         missing = set(basis.required_options) - {name for name, _ in self.basis_options}
         if missing:
@@ -134,12 +144,12 @@ class Recipe:
 
     @property
     def uses_features_only(self) -> bool:
-        """Whether the features are the only precomputed signal."""
+        """Whether the features are the only precomputed term."""
         return self.degree == 0 or self.terms == "first" or any(isinstance(stage, Input) for stage in self.stages)
 
     @property
     def term_count(self) -> int:
-        """Number of precomputed signals per node, T."""
+        """Number of precomputed terms T."""
         if self.uses_features_only or self.terms != "all":
             return 1
         return (self.degree + 1) * len(self.directions) * (1 if self.tied else len(self.taus))
@@ -151,7 +161,7 @@ class Recipe:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the weights are solved for instead of trained epoch by epoch."""
+        """Whether the weights are solved for exactly instead of trained by gradient descent."""
         return self.optimiser == "logistic"
 
     @property
@@ -171,21 +181,22 @@ class Recipe:
         return frozenset() if self.is_exact else PER_MEMBER
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what result rows and run folders store."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return found | {"stages": [stage.to_dict() for stage in self.stages]}
+        """Return plain data, as stored in result rows and run folders."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {
+            "stages": [stage.to_dict() for stage in self.stages]
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Recipe":
-        """The recipe that `to_dict` described, possibly through JSON, where tuples become lists."""
+        """Read what `to_dict` returned, also after JSON has turned tuples into lists."""
         return cls(**{name: value if name == "stages" else _tuples(value) for name, value in data.items()})
 
 
 HINTS = get_type_hints(Recipe)
 CHOICES = {name: get_args(hint) for name, hint in HINTS.items() if get_origin(hint) is Literal}
 DROPOUT_RATES = ("mlp_dropout", "input_dropout", "filter_dropout")
-LEARNING_RATES = tuple(f"{group}_{what}" for group in GROUPS for what in ("lr", "decay"))
-PER_MEMBER = frozenset({*DROPOUT_RATES, *LEARNING_RATES, "patience", "initial_weights", "alpha"})
+OPTIMISER_SETTINGS = tuple(f"{group}_{name}" for group in WEIGHT_GROUPS for name in ("lr", "decay"))
+PER_MEMBER = frozenset({*DROPOUT_RATES, *OPTIMISER_SETTINGS, "patience", "initial_weights", "alpha"})
 
 
 def _check_range(name: str, value: Any, is_whole: bool, *, at_least: float, below: float | None, **_) -> None:
@@ -198,12 +209,12 @@ def _check_range(name: str, value: Any, is_whole: bool, *, at_least: float, belo
 
 
 def _tuples(value: Any) -> Any:
-    """Lists as tuples, at every level."""
+    """Convert lists to tuples, at every level."""
     return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
 
 
 def recipe(method: str = "adaptkry", graph: str | None = None, **settings) -> Recipe:
-    """A method's settings: its defaults, then those published for the graph of that name, then `settings`.
+    """Return a method's defaults, updated by the settings published for the graph of that name and by `settings`.
 
     >>> recipe("adaptkry", "squirrel", degree=4).taus
     (0.8,)
@@ -216,13 +227,13 @@ def recipe(method: str = "adaptkry", graph: str | None = None, **settings) -> Re
 
 
 def check_names(settings: dict[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:
-    """The settings, if every name is a field of `Recipe`; else an error with the nearest name, also of `others`."""
-    known = dict.fromkeys([*(one.name for one in fields(Recipe) if one.name != "method"), *others])
+    """Return the settings; refuse names that are neither a field of `Recipe` nor one of `others`."""
+    known = dict.fromkeys([*(f.name for f in fields(Recipe) if f.name != "method"), *others])
     for name in settings:
         pick(known, name, "setting")
     return settings
 
 
 def help_texts() -> dict[str, str]:
-    """Every setting with its default and a sentence about it."""
-    return {one.name: f"{one.metadata['help']} Default: {one.default}." for one in fields(Recipe)}
+    """Return the description and the default of every setting."""
+    return {f.name: f"{f.metadata['help']} Default: {f.default}." for f in fields(Recipe)}

@@ -1,4 +1,4 @@
-"""Settings of a recipe as text: `name=value` on the command line, or a TOML file that holds all of them."""
+"""Settings of a recipe as text: `name=value` on the command line, or a TOML file."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from adaptkry.models.stages import stage_from_dict
 
 
 def finite_number(text: str) -> float:
-    """A finite number."""
+    """Parse a finite number."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -21,7 +21,7 @@ def finite_number(text: str) -> float:
 
 
 def true_or_false(text: str) -> bool:
-    """True or false."""
+    """Parse "true" or "false"."""
     return pick({"true": True, "false": False}, text.lower())
 
 
@@ -34,18 +34,18 @@ PARSERS: dict[type, tuple[Callable[[str], Any], str]] = {
 
 
 def element_type(hint: Any) -> Any:
-    """The type of a value, or of a tuple's entries."""
+    """Return the type of a setting, or of the entries of a tuple."""
     if get_origin(hint) is Literal:
         return str
     return next((part for part in get_args(hint) if part is not ...), hint)
 
 
-# Settings that `name=value` can give: stages and options of a basis need a file.
+# Settings that `name=value` can set; stages and basis options need a file.
 SETTABLE = {name: hint for name, hint in HINTS.items() if name != "method" and element_type(hint) in PARSERS}
 
 
 def parse(text: str) -> tuple[str, Any]:
-    """Name and value of one setting.
+    """Parse the name and value of one setting.
 
     >>> parse("mlp_lr=0.05"), parse("taus=0.5,1")
     (('mlp_lr', 0.05), ('taus', (0.5, 1.0)))
@@ -59,15 +59,15 @@ def parse(text: str) -> tuple[str, Any]:
     parser, expected = PARSERS[element_type(hint)]
     is_list = get_origin(hint) is tuple
     try:
-        found = [parser(part.strip()) for part in (value.split(",") if is_list else [value])]
+        values = [parser(part.strip()) for part in (value.split(",") if is_list else [value])]
     except ValueError:
         listed = ", or several separated by commas" if is_list else ""
         raise ValueError(f"the setting {name} must be {expected}{listed}; got {value!r}.") from None
-    return name, tuple(found) if is_list else found[0]
+    return name, tuple(values) if is_list else values[0]
 
 
 def merge(options: Mapping[str, Any], texts: Iterable[str]) -> dict[str, Any]:
-    """Options that were given (not None) and settings from text; a setting given both ways is refused."""
+    """Combine options that are not None with settings from text; refuse a setting that is given both ways."""
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
     given = {name: value for name, value in given.items() if value is not None}
     for text in texts:
@@ -79,7 +79,7 @@ def merge(options: Mapping[str, Any], texts: Iterable[str]) -> dict[str, Any]:
 
 
 def to_toml(recipe: Recipe, heading: str) -> str:
-    """Every setting of a recipe, one per line, below a comment.
+    """Write every setting of a recipe as TOML, one per line, below a comment.
 
     >>> to_toml(Recipe(), "An example.").splitlines()[:3]
     ['# An example.', 'method = "adaptkry"', 'stages = [{stage = "CombineHops"}, {stage = "ResidualMLP"}]']
@@ -90,7 +90,7 @@ def to_toml(recipe: Recipe, heading: str) -> str:
 
 
 def _toml_value(name: str, value: Any) -> str:
-    """One value as TOML, which is JSON except for tables."""
+    """Write one value as TOML, which is JSON except for tables."""
     if name == "basis_options":
         return _toml_value("", dict(value))
     if isinstance(value, dict):
@@ -101,19 +101,19 @@ def _toml_value(name: str, value: Any) -> str:
 
 
 def from_toml(path: Path) -> dict[str, Any]:
-    """Settings from a file such as `tune` writes: all or some of them, and the method."""
+    """Read settings, and possibly the method, from a file such as `tune` writes."""
     try:
-        page = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # not TOML, or not even text
-        raise ValueError(f"{path} must hold settings in TOML; it cannot be read ({error}).") from None
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # neither TOML nor UTF-8
+        raise ValueError(f"{path} must hold settings in TOML; got a file that cannot be read ({error}).") from None
     try:
-        return {name: _from_toml_value(name, value) for name, value in page.items()}
+        return {name: _from_toml_value(name, value) for name, value in document.items()}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
 def _from_toml_value(name: str, value: Any) -> Any:
-    """One setting with the type that the recipe has."""
+    """Convert one setting to the type of the field in `Recipe`."""
     hint = pick(HINTS, name, "setting")
     if name == "basis_options":
         if not isinstance(value, dict):
@@ -125,14 +125,14 @@ def _from_toml_value(name: str, value: Any) -> Any:
         return tuple(map(stage_from_dict, value))
     kind, is_list = element_type(hint), get_origin(hint) is tuple
     values = value if is_list else [value]
-    if not isinstance(values, list) or not all(_has_type(one, kind) for one in values):
+    if not isinstance(values, list) or not all(_has_type(item, kind) for item in values):
         expected = PARSERS[kind][1] + " or several in a list" * is_list
         raise ValueError(f"the setting {name} must be {expected}; got {value!r}.")
     return tuple(map(kind, values)) if is_list else kind(value)
 
 
 def _has_type(value: Any, kind: type) -> bool:
-    """Whether a value from a file has that type; a whole number is a number too, but true is not."""
+    """Return whether a value from a file has that type; an integer is a number too, but a bool is not."""
     if kind is float:
         return type(value) in (int, float) and math.isfinite(value)
     return type(value) is kind

@@ -1,4 +1,7 @@
-"""Weighted sums of a fixed basis at each member's rows: the one place where a decoupled model reads its basis."""
+"""Weighted sums of a precomputed basis at the rows of each member.
+
+Shapes: b members, m rows per member, T terms, n nodes, d features.
+"""
 
 import torch
 from torch import Tensor
@@ -7,7 +10,7 @@ from adaptkry.models.dropout import DropoutState, keep_mask
 
 
 def weighted_sum(w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState | None) -> Tensor:
-    """sum_k w[b, k] F_k at each member's rows [b, m], with filter dropout where a member has it: [b, m, d]."""
+    """Compute sum_k w[b, k] F_k at the rows [b, m] of each member, with filter dropout if any: [b, m, d]."""
     if dropout is None or not dropout.is_active("filter_dropout"):
         return WeightedSum.apply(w, basis, rows)  # type: ignore[return-value]
     if dropout.gpu:
@@ -18,7 +21,7 @@ def weighted_sum(w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState |
 
 
 class WeightedSum(torch.autograd.Function):
-    """sum_k w[b, k] F_k at each member's rows: [b, m, d]. The basis is read once for all members."""
+    """sum_k w[b, k] F_k at the rows of each member: [b, m, d]. The basis is read once for all members."""
 
     @staticmethod
     def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor) -> Tensor:  # type: ignore[override]
@@ -31,26 +34,26 @@ class WeightedSum(torch.autograd.Function):
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, rows = ctx.saved_tensors
         _, n, d = basis.shape
-        found = []
-        few = -(-len(rows) // 4)  # a quarter of the members at a time: this is where memory peaks
-        for some_rows, some in zip(rows.split(few), gradient.split(few), strict=True):
-            at_nodes = some.new_zeros(len(some_rows) * n, d).index_add_(0, flat_rows(some_rows, n), some.reshape(-1, d))
-            # Node by node: as one long thin product [b, n d] @ [n d, T] it is slower.
-            per_node = torch.bmm(at_nodes.view(len(some_rows), n, d).transpose(0, 1), basis.permute(1, 2, 0))
-            found.append(per_node.sum(0))  # [n, b, T] -> [b, T]
-        return torch.cat(found), None, None
+        parts = []
+        quarter = -(-len(rows) // 4)  # a quarter of the members at a time, because memory peaks here
+        for part_rows, part in zip(rows.split(quarter), gradient.split(quarter), strict=True):
+            at_nodes = part.new_zeros(len(part) * n, d).index_add_(0, flat_rows(part_rows, n), part.reshape(-1, d))
+            # Node by node, which is faster than one long thin product [b, n d] @ [n d, T].
+            per_node = torch.bmm(at_nodes.view(len(part), n, d).transpose(0, 1), basis.permute(1, 2, 0))
+            parts.append(per_node.sum(0))  # [n, b, T] -> [b, T]
+        return torch.cat(parts), None, None
 
 
 def flat_rows(rows: Tensor, n: int) -> Tensor:
-    """Each member's rows [b, m] as rows of all members' nodes one after the other: [b m]."""
+    """Convert the rows of each member [b, m] to rows of a table with the n nodes of all members: [b m]."""
     return (rows + n * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
 
 
 class DroppedSum(torch.autograd.Function):
-    """The same with every entry of every F_k dropped independently, each member with its own rate and generator.
+    """The same with dropout of every entry of every F_k, with the rate and the generator of each member.
 
-    The masks are not kept: the backward pass draws them again from the same generator state. One byte per basis entry
-    and member would otherwise be the largest array in memory.
+    The backward pass draws the masks again from the same generator state. Kept masks, one byte per basis entry and
+    member, would be the largest array in memory.
     """
 
     @staticmethod
@@ -66,18 +69,18 @@ class DroppedSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, rows = ctx.saved_tensors
-        result = gradient.new_empty(len(rows), len(basis))
+        result = gradient.new_empty(len(rows), len(basis))  # [b, T]
         for i, (m, p) in enumerate(zip(ctx.dropout.row_counts, ctx.dropout.rates["filter_dropout"], strict=True)):
             generator = ctx.dropout.generators[i]
-            now = generator.get_state()
+            state = generator.get_state()
             generator.set_state(ctx.states[i])
             terms = dropped_terms(basis, rows[i, :m], p, generator)
-            generator.set_state(now)
+            generator.set_state(state)
             result[i] = terms.flatten(1) @ gradient[i, :m].flatten() / (1 - p)
         return result, None, None, None
 
 
 def dropped_terms(basis: Tensor, rows: Tensor, p: float, generator: torch.Generator) -> Tensor:
-    """Some rows of every term, each entry dropped with probability p, the rest not yet scaled up: [T, m, d]."""
+    """Return rows [m] of every term with entries set to 0 with probability p, and the others not scaled: [T, m, d]."""
     terms = basis.index_select(1, rows)
     return terms.mul_(keep_mask(terms.shape, p, generator)) if p else terms

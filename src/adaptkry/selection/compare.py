@@ -1,10 +1,10 @@
-"""A leaderboard: several methods on the same graph and the same splits, with intervals and paired differences."""
+"""Compare several methods on the same graph and splits, with confidence intervals and paired differences."""
 
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +40,22 @@ def compare(
     on_entry: Callable[[Entry], object] = lambda _: None,
     **settings,
 ) -> list[Entry]:
-    """One entry per method, best mean first; a method that cannot run here is an entry with a reason.
+    """Train several methods on the same splits; return one entry per method, best mean first.
+
+    A method that cannot be trained has an entry with the reason.
 
     Args:
-        data: a graph: everything that `fit` accepts except basis folders.
-        methods: names, by default all; each uses the settings published for this graph, or chooses on validation among
-            its fallback grid.
-        splits: `Splits`, the name of a scheme, or None for class_balanced; all methods share them.
-        count: number of splits, where a scheme draws them.
+        data: everything that `fit` accepts except basis folders.
+        methods: names of methods, by default all. Each uses the settings published for this graph, or the best of its
+            fallback grid on validation.
+        splits: `Splits`, or the name of a scheme; None is class_balanced. All methods share them.
+        count: number of splits that a scheme draws.
         device: "auto", "cpu" or "cuda".
         out: folder for `comparison.json` and `rows.jsonl`, written after every method.
-        resume: keep the methods that are in `out` already; those that failed are tried again.
+        resume: keep the finished methods in `out`; those that failed are trained again.
         callbacks: called with the training state every few epochs.
         on_entry: called with each new entry.
-        settings: settings that all methods get; None leaves a method's own.
+        settings: settings for all methods; None leaves the settings of each method.
     """
     check_names(settings, inspect.signature(compare).parameters)
     settings = {name: value for name, value in settings.items() if value is not None}
@@ -62,12 +64,12 @@ def compare(
         pick(METHODS, method, "method")
     source = open_data(data)
     if not isinstance(source, GraphData):
-        raise TypeError(f"compare needs a graph; got the basis folder of {source.name}. Use the graph itself.")
+        raise TypeError(f"compare needs a graph; got the basis folder of {source.name}. Compare on the graph itself.")
     splits = splits if isinstance(splits, Splits) else source.splits(splits, count)
     check_splits(splits, source.labels, test=True)
-    with _journal(out, source, splits, settings, resume) as journal:
-        kept = [entry for entry in journal.done.values() if not entry["failed"]] if journal else []
-        entries = {entry["method"]: entry for entry in kept}
+    with _journal(out, source, splits, settings, resume) if out is not None else nullcontext() as journal:
+        finished = journal.done if journal else {}
+        entries = {method: entry for method, entry in finished.items() if not entry["failed"]}
         for method in dict.fromkeys(methods):
             if method in entries:
                 continue
@@ -82,29 +84,23 @@ def compare(
     return ranked
 
 
-@contextmanager
-def _journal(
-    out: Path | str | None, source: GraphData, splits: Splits, settings: Mapping[str, Any], resume: bool
-) -> Iterator[Journal | None]:
-    if out is None:
-        yield None
-        return
+def _journal(out: Path | str, source: GraphData, splits: Splits, settings: Mapping[str, Any], resume: bool) -> Journal:
+    """Return the journal of the output folder, which records finished methods."""
     if resume and (Path(out) / COMPARISON).exists() and not (Path(out) / JOURNAL).exists():
         raise ValueError(
-            f"--resume needs a comparison of this version of adaptkry; {out} holds one of an older version. "
+            f"--resume needs a comparison of this version of adaptkry; got {out}, which holds one of an older version. "
             "Use another --out, or leave --resume out."
         )
-    plain = {name: repr(value) for name, value in settings.items()}
-    key = training_key([], data=source.digest(splits), settings=plain)
-    request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), **plain}
-    with Journal(out, key, command="compare", request=request, resume=resume) as journal:
-        yield journal
+    texts = {name: repr(value) for name, value in settings.items()}
+    key = training_key([], data=source.digest(splits), settings=texts)
+    request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), **texts}
+    return Journal(out, key, command="compare", request=request, resume=resume)
 
 
 def compare_one(
     source: GraphData, method: str, splits: Splits, device: str, callbacks: Iterable[Callback], settings: dict
 ) -> Entry:
-    """Train one method, or say why it cannot be trained."""
+    """Train one method; if it cannot be trained, the entry has the reason."""
     recipes = alternatives(method, source.name, **source.default_settings(settings), **settings)
     start = time.perf_counter()
     try:
@@ -130,12 +126,12 @@ def compare_one(
 
 
 def test_scores(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """Test scores per split; NaN where a member failed."""
+    """Return the test score of each row; NaN if its training failed."""
     return np.array([np.nan if row["test"] is None else row["test"] for row in rows])
 
 
 def summarise(scores: np.ndarray) -> dict[str, float | None]:
-    """Mean, standard deviation and 95 % interval of the mean (Student's t over splits)."""
+    """Return mean, standard deviation and 95 % confidence interval of the mean (Student's t over splits)."""
     good = scores[~np.isnan(scores)]
     if not len(good):
         return {"mean": None, "std": None, "low": None, "high": None}
@@ -147,24 +143,24 @@ def summarise(scores: np.ndarray) -> dict[str, float | None]:
 
 
 def half_width(numbers: np.ndarray) -> float:
-    """Half the width of the 95 % interval of their mean; 0 for a single number."""
+    """Return half the width of the 95 % confidence interval of the mean; 0 for a single number."""
     if len(numbers) < 2:
         return 0.0
     return float(special.stdtrit(len(numbers) - 1, 0.975) * numbers.std(ddof=1) / np.sqrt(len(numbers)))
 
 
 def rank(entries: list[Entry]) -> list[Entry]:
-    """Best mean first; each entry gets its paired difference to the best over the same splits, with its interval."""
+    """Sort by mean, best first; add to each entry its paired difference to the best over the same splits."""
     good = [entry for entry in entries if entry["mean"] is not None]
     best = max(good, key=lambda entry: entry["mean"], default=None)
     for entry in good:
-        pairs = [
-            ours["test"] - theirs["test"]
-            for ours, theirs in zip(entry["rows"], best["rows"], strict=True)  # type: ignore[index]
-            if ours["test"] is not None and theirs["test"] is not None
+        differences = [
+            row["test"] - best_row["test"]
+            for row, best_row in zip(entry["rows"], best["rows"], strict=True)  # type: ignore[index]
+            if row["test"] is not None and best_row["test"] is not None
         ]
-        entry["difference"] = float(np.mean(pairs)) if pairs else None
-        entry["difference_half_width"] = half_width(np.array(pairs)) if pairs else None
+        entry["difference"] = float(np.mean(differences)) if differences else None
+        entry["difference_half_width"] = half_width(np.array(differences)) if differences else None
     return sorted(entries, key=lambda entry: -np.inf if entry["mean"] is None else entry["mean"], reverse=True)
 
 

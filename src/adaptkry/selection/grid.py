@@ -1,6 +1,6 @@
-"""Settings chosen on validation nodes: every alternative trained on every split, the best mean validation score kept.
+"""Grid search: every recipe is trained on every split, and the best mean validation score is chosen.
 
-Alternatives that differ in rates, dropouts or initial weights train as one batch; others one after the other.
+Recipes that differ only in rates, dropouts or initial weights train as one batch, others one after the other.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from adaptkry.training.run import Run
 
 
 def alternatives(method: str, graph: str | None, **settings) -> list[Recipe]:
-    """One recipe where settings were published for this graph, else every combination of the fallback grid."""
+    """Return one recipe if settings are published for this graph, else every combination of the fallback grid."""
     entry = pick(METHODS, method, "method")
     base = recipe(method, graph, **settings)
     if graph in entry.published:
@@ -30,12 +30,12 @@ def alternatives(method: str, graph: str | None, **settings) -> list[Recipe]:
     return [replace(base, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
 
-def batches(recipes: Iterable[Recipe]) -> list[list[Recipe]]:
-    """Groups of recipes that can train as one batch."""
+def group_into_batches(recipes: Iterable[Recipe]) -> list[list[Recipe]]:
+    """Group recipes that can train as one batch."""
     groups: dict[Recipe, list[Recipe]] = {}
-    for one in recipes:
-        shared = replace(one, **{name: getattr(Recipe(), name) for name in one.per_member})
-        groups.setdefault(shared, []).append(one)
+    for member_recipe in recipes:
+        shared = replace(member_recipe, **{name: getattr(Recipe(), name) for name in member_recipe.per_member})
+        groups.setdefault(shared, []).append(member_recipe)
     return list(groups.values())
 
 
@@ -47,10 +47,10 @@ def choose(
     device: str = "auto",
     callbacks: Iterable[Callback] = (),
 ) -> tuple[Run, list[dict]]:
-    """The run of the recipe that is best on validation, and a row for every recipe that was tried."""
+    """Train all recipes; return the run of the best one on validation, and a row for each of them."""
     source: TrainingData = open_data(data)
     best, tried = None, []
-    for batch in batches(recipes):
+    for batch in group_into_batches(recipes):
         run = fit(source, batch, splits, device=device, callbacks=callbacks)
         for start in range(0, len(run.results), len(splits)):
             part = run.only(range(start, start + len(splits)))
@@ -63,5 +63,5 @@ def choose(
 
 
 def validation_score(run: Run) -> float:
-    """Mean validation score; a member that failed counts as 0."""
+    """Return the mean validation score; a member that failed counts as 0."""
     return float(np.mean([result.validation or 0.0 for result in run.results]))

@@ -1,25 +1,28 @@
-"""Optuna's TPE sampler: given the trials so far, which settings to try next. The only module that imports Optuna."""
+"""Settings to try next, proposed by Optuna's TPE sampler. The only module that imports Optuna."""
 
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adaptkry.selection.space import Choice, Range, Space, parameters_of, to_parameters, to_settings
 
-Scored = tuple[dict[str, Any], float | None]  # settings and their validation score; None: they could not be trained
+ScoredSettings = tuple[dict[str, Any], float | None]  # settings and their validation score; None: the trial failed
 
 
-def propose(space: Space, trials: Sequence[Scored], seed: int) -> Iterator[dict[str, Any]]:
-    """An endless iterator of settings that the sampler would try after these trials.
+def propose(space: Space, trials: Sequence[ScoredSettings], seed: int) -> Iterator[dict[str, Any]]:
+    """Return an endless iterator of settings to try after these trials.
 
-    The study is rebuilt from the trials every time. So the next proposals depend on them and the seed only, and an
+    The study is rebuilt from the trials each time. Proposals thus depend only on the trials and the seed, and an
     interrupted search continues as if it had not been interrupted.
     """
     try:
         import optuna
         from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
     except ImportError:
-        raise ImportError("tune needs Optuna, which is not installed: pip install 'adaptkry[tune]'") from None
+        raise ImportError(
+            "tune needs Optuna, which is not installed. Install it with: pip install 'adaptkry[tune]'"
+        ) from None
 
     def distribution(kind: Range | Choice) -> BaseDistribution:
         if isinstance(kind, Choice):
@@ -29,11 +32,11 @@ def propose(space: Space, trials: Sequence[Scored], seed: int) -> Iterator[dict[
         return FloatDistribution(kind.low, kind.high, log=kind.log, step=kind.step)
 
     with warnings.catch_warnings():
-        # The constant liar keeps proposals of one round apart; Optuna has called it experimental since 2.8.
+        # constant_liar makes the proposals of one round differ; Optuna has called it experimental since 2.8.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         sampler = optuna.samplers.TPESampler(seed=seed % 2**32, constant_liar=True)
     verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # a new study would log that it exists
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # otherwise the creation of a study is logged
     study = optuna.create_study(direction="maximize", sampler=sampler)
     optuna.logging.set_verbosity(verbosity)
     distributions = {name: distribution(kind) for name, kind in parameters_of(space).items()}
@@ -42,4 +45,4 @@ def propose(space: Space, trials: Sequence[Scored], seed: int) -> Iterator[dict[
         state = optuna.trial.TrialState.FAIL if score is None else optuna.trial.TrialState.COMPLETE
         used = {name: distributions[name] for name in parameters}
         study.add_trial(optuna.create_trial(state=state, value=score, params=parameters, distributions=used))
-    return (to_settings(space, study.ask(distributions).params) for _ in iter(int, 1))
+    return (to_settings(space, study.ask(distributions).params) for _ in itertools.repeat(None))

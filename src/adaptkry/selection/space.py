@@ -1,7 +1,7 @@
-"""Search spaces: for every method the settings that `tune` varies, and their ranges.
+"""Search spaces: the settings that `tune` varies and their ranges, read from the TOML file of each method.
 
-They stand in the methods' TOML files. A sampler draws parameters: numbers in a range, or the index of an option. Most
-settings are one parameter; several taus are one parameter each and one for their number.
+A sampler draws parameters, which are numbers in a range or the index of an option. Most settings are one parameter;
+taus are several: one for their number, and one for each of them.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from adaptkry.models.recipe import Recipe
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from low to high, both included; whole numbers if `low` is one."""
+    """Numbers from low to high, both included; integers if `low` is an integer."""
 
     low: float
     high: float
@@ -22,21 +22,21 @@ class Range:
     log: bool = False
 
     def contains(self, value: float) -> bool:
-        """Whether the value can be drawn."""
+        """Return whether the value can be drawn."""
         steps = 0.0 if self.step is None else (value - self.low) / self.step
         return self.low <= value <= self.high and abs(steps - round(steps)) < 1e-8
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of these options, in no order."""
+    """One of several options without an order."""
 
     options: tuple
 
 
 @dataclass(frozen=True)
 class SortedSubset:
-    """One to `at_most` different numbers of a range, in ascending order."""
+    """Between one and `at_most` different numbers in a range, in ascending order."""
 
     at_most: int
     each: Range
@@ -53,7 +53,7 @@ DEFAULT_SPACE: Space = {
 
 
 def parse_space(table: Mapping[str, Mapping[str, Any]]) -> Space:
-    """A search space from the table of a TOML file.
+    """Read a search space from the table of a TOML file.
 
     >>> parse_space({"taus": {"low": 0.1, "high": 1.9, "at_most": 2}, "hidden": {"choices": [64, 128]}})["hidden"]
     Choice(options=(64, 128))
@@ -63,24 +63,24 @@ def parse_space(table: Mapping[str, Mapping[str, Any]]) -> Space:
 
 def _parse(entry: Mapping[str, Any]) -> Range | Choice | SortedSubset:
     if "choices" in entry:
-        return Choice(tuple(tuple(one) if isinstance(one, list) else one for one in entry["choices"]))
+        return Choice(tuple(tuple(option) if isinstance(option, list) else option for option in entry["choices"]))
     numbers = Range(**{name: value for name, value in entry.items() if name != "at_most"})
     return SortedSubset(entry["at_most"], numbers) if "at_most" in entry else numbers
 
 
 def space_of(recipe: Recipe, fixed: Collection[str], is_directed: bool) -> Space:
-    """What varies around a recipe: its method's space, without settings that are fixed or have no effect."""
+    """Return the search space of the recipe's method, without settings that are fixed or have no effect."""
     method = METHODS[recipe.method]
-    listed = {name: Choice(options) for name, options in method.fallback_grid.items()}
-    space = parse_space(method.search_space) or listed or DEFAULT_SPACE
-    without_effect = set(fixed) | ({"directions"} if not is_directed else set())
-    if recipe.combine == "concat":  # hops side by side have no filter
-        without_effect |= {"filter_lr", "filter_decay", "filter_dropout"}
-    return {name: kind for name, kind in space.items() if name not in without_effect}
+    grid = {name: Choice(options) for name, options in method.fallback_grid.items()}
+    space = parse_space(method.search_space) or grid or DEFAULT_SPACE
+    excluded = set(fixed) | ({"directions"} if not is_directed else set())
+    if recipe.combine == "concat":  # concatenated hops have no filter
+        excluded |= {"filter_lr", "filter_decay", "filter_dropout"}
+    return {name: kind for name, kind in space.items() if name not in excluded}
 
 
 def parameters_of(space: Space) -> dict[str, Range | Choice]:
-    """Every parameter that a sampler draws.
+    """Return all parameters that a sampler draws.
 
     >>> list(parameters_of({"taus": SortedSubset(2, Range(0.1, 1.9)), "layers": Range(1, 4)}))
     ['taus_count', 'taus_1', 'taus_2', 'layers']
@@ -96,7 +96,7 @@ def parameters_of(space: Space) -> dict[str, Range | Choice]:
 
 
 def to_settings(space: Space, parameters: Mapping[str, float]) -> dict[str, Any]:
-    """The settings that these parameters mean.
+    """Convert parameters to settings.
 
     >>> space = {"taus": SortedSubset(2, Range(0.1, 1.9, step=0.1)), "hop_norm": Choice((False, True))}
     >>> to_settings(space, {"taus_count": 2, "taus_1": 0.7, "taus_2": 0.1 + 0.2, "hop_norm": 1})
@@ -106,7 +106,7 @@ def to_settings(space: Space, parameters: Mapping[str, float]) -> dict[str, Any]
 
 
 def _value(name: str, kind: Range | Choice | SortedSubset, parameters: Mapping[str, float]) -> Any:
-    """One setting; numbers keep three digits, which are easier to write down and lose nothing."""
+    """Convert the parameters of one setting; numbers are rounded to three significant digits, for readability."""
     if isinstance(kind, Choice):
         return kind.options[int(parameters[name])]
     if isinstance(kind, SortedSubset):
@@ -116,14 +116,14 @@ def _value(name: str, kind: Range | Choice | SortedSubset, parameters: Mapping[s
 
 
 def to_parameters(space: Space, settings: Mapping[str, Any]) -> Parameters:
-    """The parameters that mean these settings, as far as the space contains them."""
-    found: Parameters = {}
+    """Convert settings to parameters, leaving out values that the space does not contain."""
+    parameters: Parameters = {}
     for name, kind in space.items():
         value = settings[name]
         if isinstance(kind, Choice):
-            found |= {name: kind.options.index(value)} if value in kind.options else {}
+            parameters |= {name: kind.options.index(value)} if value in kind.options else {}
         elif isinstance(kind, Range):
-            found |= {name: value} if kind.contains(value) else {}
+            parameters |= {name: value} if kind.contains(value) else {}
         elif len(value) <= kind.at_most and all(map(kind.each.contains, value)):
-            found |= {f"{name}_count": len(value)} | {f"{name}_{i}": part for i, part in enumerate(value, 1)}
-    return found
+            parameters |= {f"{name}_count": len(value)} | {f"{name}_{i}": part for i, part in enumerate(value, 1)}
+    return parameters

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.models.dropout import DropoutState, GpuDropout
-from adaptkry.models.recipe import DROPOUT_RATES, LEARNING_RATES
+from adaptkry.models.recipe import DROPOUT_RATES, OPTIMISER_SETTINGS
 from adaptkry.models.stages import ModelShape, initial_statistics
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import Batch, Batches
@@ -52,7 +52,7 @@ class GradientDescent:
     ):
         self.shape, self.recipe, self.batches, self.metric = shape, shape.recipe, batches, metric
         self.members, self.group, self.device = list(members), batches.group, batches.device
-        self.rates = {name: self._per_member(name) for name in LEARNING_RATES}
+        self.rates = {name: self._per_member(name) for name in OPTIMISER_SETTINGS}
         self.patience = self._per_member("patience")
         self.dropout_rates = {name: [getattr(m.recipe, name) for m in members] for name in DROPOUT_RATES}
         self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]

@@ -1,4 +1,4 @@
-"""What a model is made of: `(Input(), Dropout(), Linear("hidden"), ReLU(), Linear("classes"), SelectRows())`."""
+"""Stages of a model: `(Input(), Dropout(), Linear("hidden"), ReLU(), Linear("classes"), SelectRows())`."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -37,7 +37,7 @@ STAGES: dict[str, type[Stage]] = {
 
 
 def stage_from_dict(data: Any) -> Stage:
-    """A stage from plain data, such as a table of a TOML file.
+    """Create a stage from plain data, such as a table of a TOML file.
 
     >>> stage_from_dict({"stage": "Linear", "size": "hidden"})
     Linear(size='hidden', bias=True, init='torch', rates='mlp')
@@ -51,5 +51,5 @@ def stage_from_dict(data: Any) -> Stage:
         return kind(**{name: value for name, value in data.items() if name != "stage"})
     except TypeError:
         given = ", ".join(f"{name}={value!r}" for name, value in data.items() if name != "stage")
-        expected = ", ".join(one.name for one in fields(kind)) or "no arguments"
+        expected = ", ".join(field.name for field in fields(kind)) or "no arguments"
         raise ValueError(f"the stage {data['stage']} takes {expected}; got {given or 'nothing'}.") from None

@@ -1,8 +1,8 @@
-"""What a stage is, and what it can read.
+"""The base class of stages, and the context that a stage reads.
 
 A model is a sequence of stages. A stage takes the signal of all members [b, m, h] and returns the next one. Members
-share sizes and nothing else, and every product is a batched one, so no member affects another. Stages before
-`SelectRows` see all nodes; `CombineHops`, `LinearPerHop` and `SelectRows` return each member's own rows.
+share only sizes, and every product is batched, so that no member affects another. Stages before `SelectRows` see all
+nodes, m = n; `CombineHops`, `LinearPerHop` and `SelectRows` return only the rows of each member.
 """
 
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from adaptkry.spectral.operators import Operator
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
 
-Weights = dict[str, Tensor]  # name -> [b, ...]; the part before the first "/" names the learning rate and decay
+Weights = dict[str, Tensor]  # name -> [b, ...]; the part before the first "/" is the weight group
 
 
 @dataclass(frozen=True)
 class ModelShape:
     """The sizes that all members share."""
 
-    recipe: "Recipe"  # only what it says of shapes: rates and dropouts are per member
-    terms: int  # T precomputed signals per node
+    recipe: "Recipe"  # used for sizes only: rates and dropouts may differ between members
+    terms: int  # T precomputed terms
     features: int  # d
     classes: int  # c
 
     def size(self, name: str) -> int:
-        """Number of units that a stage asks for by name."""
+        """Return the number of units for "hidden" or "classes"."""
         return pick({"hidden": self.recipe.hidden, "classes": self.classes}, name, "size of a stage")
 
 
@@ -50,43 +50,43 @@ class StageContext:
     position: int  # of this stage in the model
 
     def weight(self, name: str) -> Tensor:
-        """A weight of this stage."""
+        """Return a weight of this stage: [b, ...]."""
         return self.weights[weight_name(name, self.position)]
 
     def drop(self, z: Tensor, name: str, layer: int = 0) -> Tensor:
-        """Dropout with each member's rate of that name; `layer` tells several dropouts of one stage apart."""
+        """Apply dropout with each member's rate of that name; `layer` distinguishes several dropouts of one stage."""
         return dropout(z, self.dropout, name, 1 + layer if layer else 32 + self.position)
 
 
 def weight_name(name: str, position: int) -> str:
-    """The full name of a stage's weight: "filter/..." and "basis/..." as they are, others by position."""
+    """Return the full name of a stage's weight: "filter/..." and "basis/..." unchanged, others with the position."""
     return name if "/" in name else f"mlp/{position}/{name}"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a model: the width of its output, one member's initial weights, and what it computes."""
+    """One step of a model: the width of its output, the initial weights of a member, and the computation."""
 
-    is_source: ClassVar[bool] = False  # it starts from precomputed terms and needs no stage before it
-    propagates: ClassVar[bool] = False  # it multiplies by the propagation matrix, so it must see all nodes
+    is_source: ClassVar[bool] = False  # whether it reads the precomputed terms instead of its input
+    propagates: ClassVar[bool] = False  # whether it multiplies by the propagation matrix, which needs all nodes
 
     def width(self, shape: ModelShape, width: int) -> int:
-        """Columns of the output for an input of `width` columns."""
+        """Return the number of output columns for an input of `width` columns."""
         return width
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Weights of one member, with that member's own recipe and generator."""
+        """Draw the weights of one member with its recipe and its generator."""
         return {}
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """The next signal."""
+        """Compute the next signal from z [b, m, h]."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that `stages.stage_from_dict` reads."""
+        """Return plain data, which `stages.stage_from_dict` reads."""
         return {"stage": type(self).__name__, **vars(self)}
 
 
 def uniform(generator: torch.Generator, bound: float, *shape: int) -> Tensor:
-    """Random numbers between -bound and bound."""
+    """Draw numbers between -bound and bound."""
     return (torch.rand(*shape, generator=generator) * 2 - 1) * bound

@@ -23,10 +23,10 @@ class Linear(Stage):
     Args:
         size: number of units.
         bias: whether a bias is added.
-        init: "torch" is uniform within 1/sqrt(fan in), as torch.nn.Linear; "glorot" is Glorot's for each of the terms
-            that lie side by side, as PyG's layers have it.
-        rates: the group of learning rate and decay. GNN-LF and GNN-HF decay their first layer only: their second one
-            is in the group "basis".
+        init: "torch" is uniform within 1/sqrt(fan in), as in torch.nn.Linear; "glorot" is Glorot's for each of the
+            concatenated terms, as in PyG's layers.
+        rates: the weight group, which decides learning rate and decay. GNN-LF and GNN-HF decay only their first layer,
+            so their second one is in the group "basis".
     """
 
     size: Size
@@ -39,49 +39,49 @@ class Linear(Stage):
         return "weight" if self.rates == "mlp" else f"{self.rates}/weight"
 
     def width(self, shape: ModelShape, width: int) -> int:
-        """As many columns as units."""
+        """Return the number of units."""
         return shape.size(self.size)
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Weight first, then bias."""
+        """Draw the weight first, then the bias."""
         units = shape.size(self.size)
-        glorot = self.init == "glorot"
-        bound = math.sqrt(6 / (width // shape.terms + units)) if glorot else 1 / math.sqrt(width)
+        is_glorot = self.init == "glorot"
+        bound = math.sqrt(6 / (width // shape.terms + units)) if is_glorot else 1 / math.sqrt(width)
         weights = {self._weight: uniform(generator, bound, width, units)}
         return weights | ({"bias": uniform(generator, bound, 1, units)} if self.bias else {})
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """Multiply, add."""
+        """Return z W + bias: [b, m, h] -> [b, m, units]."""
         product = z @ context.weight(self._weight)
         return product + context.weight("bias") if self.bias else product
 
 
 @dataclass(frozen=True)
 class Bias(Stage):
-    """One number per channel, added; initially 0."""
+    """A learned number per channel, added to the signal; initially 0."""
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Zeros."""
+        """Return zeros."""
         return {"bias": torch.zeros(1, width)}
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """Add."""
+        """Add it to z."""
         return z + context.weight("bias")
 
 
 @dataclass(frozen=True)
 class LinearPerHop(Stage):
-    """A dense layer for each precomputed hop, their outputs side by side (SIGN)."""
+    """A dense layer for each precomputed hop, with concatenated outputs (SIGN)."""
 
     size: Size
     is_source: ClassVar[bool] = True
 
     def width(self, shape: ModelShape, width: int) -> int:
-        """The units of all hops."""
+        """Return the number of units of all hops."""
         return shape.terms * shape.size(self.size)
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """As torch.nn.Linear, for each hop."""
+        """Draw as torch.nn.Linear does, for each hop."""
         hops, units, bound = shape.terms, shape.size(self.size), 1 / math.sqrt(width)
         return {
             "weight": uniform(generator, bound, hops, width, units),
@@ -89,7 +89,7 @@ class LinearPerHop(Stage):
         }
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """Multiply at all nodes, then take the rows: copying each member's rows of X would cost far more."""
+        """Multiply at all nodes and select rows afterwards, since a copy of X for each member would cost far more."""
         rows = context.rows[:, :, None].expand(-1, -1, context.shape.size(self.size))
         parts = []
         for k, hop in enumerate(context.terms):
@@ -100,10 +100,10 @@ class LinearPerHop(Stage):
 
 @dataclass(frozen=True)
 class ReLU(Stage):
-    """Negative numbers become 0."""
+    """max(z, 0)."""
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """max(z, 0)."""
+        """Apply the function."""
         return torch.relu(z)
 
 
@@ -114,16 +114,16 @@ class Dropout(Stage):
     rate: Literal["mlp", "input", "filter"] = "mlp"
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """Drop entries while training."""
+        """Apply dropout during training."""
         return context.drop(z, f"{self.rate}_dropout")
 
 
 @dataclass(frozen=True)
 class FixedNoise(Stage):
-    """Add 1e-5 N(0, 1), drawn once, so that a column of zeros does not stay one (OptBasisGNN)."""
+    """Noise 1e-5 N(0, 1), drawn once and added, so that no column is zero (OptBasisGNN)."""
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """Add."""
+        """Add it to z."""
         return z + _noise(z.shape[1], z.shape[2], z.dtype, z.device)
 
 

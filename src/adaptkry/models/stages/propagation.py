@@ -1,4 +1,4 @@
-"""Stages that propagate while the model trains: all members' columns side by side, one sparse product per hop."""
+"""Stages that propagate while the model trains: one sparse product per hop for the columns of all members."""
 
 import math
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def to_columns(z: Tensor) -> Tensor:
-    """All members' channels as columns: [b, n, h] -> [n, b h]."""
+    """Arrange the channels of all members as columns: [b, n, h] -> [n, b h]."""
     return z.transpose(0, 1).flatten(1)
 
 
 def to_members(columns: Tensor, members: int) -> Tensor:
-    """The inverse: [n, b h] -> [b, n, h]."""
+    """Undo `to_columns`: [n, b h] -> [b, n, h]."""
     return columns.unflatten(1, (members, -1)).transpose(0, 1)
 
 
@@ -35,27 +35,27 @@ class Propagate(Stage):
     propagates: ClassVar[bool] = True
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """P z."""
+        """Return P z."""
         return propagate(z, context)
 
 
 def propagate(z: Tensor, context: StageContext) -> Tensor:
-    """P z for all members: [b, n, h] -> [b, n, h]."""
+    """Compute P z for all members: [b, n, h] -> [b, n, h]."""
     return to_members(context.operator @ to_columns(z), len(z))  # type: ignore[operator]
 
 
 @dataclass(frozen=True)
 class BasisTerms(Stage):
-    """All terms of the basis of z, side by side."""
+    """All terms of the basis of z, concatenated."""
 
     propagates: ClassVar[bool] = True
 
     def width(self, shape: ModelShape, width: int) -> int:
-        """K + 1 times as wide."""
+        """Return K + 1 times the width."""
         return width * (shape.recipe.degree + 1)
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """[b, n, (K + 1) h]."""
+        """Compute the terms: [b, n, h] -> [b, n, (K + 1) h]."""
         recipe = context.shape.recipe
         basis = ALL_BASES[recipe.basis]
         terms = basis(context.operator, to_columns(z), recipe.degree, **dict(recipe.basis_options))
@@ -64,12 +64,12 @@ class BasisTerms(Stage):
 
 @dataclass(frozen=True)
 class PolynomialFilter(Stage):
-    """sum_k w_k p_k(P) z, the basis computed from z at every step."""
+    """sum_k w_k p_k(P) z, with the basis of z computed at every step."""
 
     propagates: ClassVar[bool] = True
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Coefficients, and what damping or a learned basis needs besides."""
+        """Return the coefficients, and the weights of damping and of a learned basis."""
         K, damping, learned = shape.recipe.degree, shape.recipe.damping, ALL_BASES[shape.recipe.basis].learned
         coefficients = initial_hop_weights(shape, recipe)
         weights = {"filter/weights": coefficients.repeat(width, 1) if recipe.per_channel else coefficients}
@@ -80,7 +80,7 @@ class PolynomialFilter(Stage):
         return weights
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """[b, n, h] -> [b, n, h]."""
+        """Apply the filter: [b, n, h] -> [b, n, h]."""
         weights = filter_weights(context.shape.recipe, context.weights)  # [b, K + 1] or [b, h, K + 1]
         weights = weights[:, None].expand(-1, z.shape[2], -1) if weights.ndim == 2 else weights
         terms = torch.stack(list(filter_terms(z, context)))  # [K + 1, n, b h]
@@ -88,17 +88,18 @@ class PolynomialFilter(Stage):
 
 
 def filter_weights(recipe: "Recipe", weights: Weights) -> Tensor:
-    """Weights over the terms that are computed, [b, K + 1] or [b, h, K + 1]: constrained, damped, expanded."""
-    found = PARAMETRISATIONS[recipe.parametrisation](weights["filter/weights"])
+    """Return the coefficients of the computed terms: [b, K + 1] or [b, h, K + 1]."""
+    coefficients = PARAMETRISATIONS[recipe.parametrisation](weights["filter/weights"])
     if recipe.damping:  # polynomial coefficient decomposition: hop k is damped by k learned factors
-        found = found * cumulative_product(recipe.damping * torch.tanh(weights["basis/damping"]))[:, None]
-    if ALL_BASES[recipe.basis].expands_in:  # K + 1 sums of K + 1 terms become one small product with the weights
-        found = found @ expansion(recipe.basis, recipe.degree, found.dtype, found.device)
-    return found
+        damping = cumulative_product(recipe.damping * torch.tanh(weights["basis/damping"]))  # [b, K + 1]
+        coefficients = coefficients * damping[:, None]
+    if ALL_BASES[recipe.basis].expands_in:  # one small product instead of K + 1 sums of K + 1 terms
+        coefficients = coefficients @ expansion(recipe.basis, recipe.degree, coefficients.dtype, coefficients.device)
+    return coefficients
 
 
 def cumulative_product(factors: Tensor) -> Tensor:
-    """1, s_0, s_0 s_1, ... of factors [b, K + 1]; torch.cumprod would wait for the GPU in its backward pass."""
+    """Compute 1, s_0, s_0 s_1, ... of factors [b, K + 1]; the backward pass of torch.cumprod would wait for the GPU."""
     products = [torch.ones_like(factors[:, 0])]
     for k in range(factors.shape[1] - 1):
         products.append(products[-1] * factors[:, k])
@@ -107,14 +108,14 @@ def cumulative_product(factors: Tensor) -> Tensor:
 
 @cache
 def expansion(basis: str, degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The polynomials of one basis as combinations of another's, kept on the device."""
+    """Return the matrix [K + 1, K + 1] that expresses a basis in the one that is computed, cached on the device."""
     expands_in = ALL_BASES[basis].expands_in
     assert expands_in is not None
     return torch.from_numpy(expands_in[1](degree)).to(device, dtype)
 
 
 def filter_terms(z: Tensor, context: StageContext) -> Iterable[Tensor]:
-    """p_k(P) z for all members' columns."""
+    """Yield p_k(P) z for the columns of all members: [n, b h] each."""
     recipe = context.shape.recipe
     basis, options = ALL_BASES[recipe.basis], dict(recipe.basis_options)
     if basis.learned:
@@ -126,23 +127,23 @@ def filter_terms(z: Tensor, context: StageContext) -> Iterable[Tensor]:
     return basis(context.operator, to_columns(z), recipe.degree, **options)
 
 
-STACKS = 3  # of ARMA, as in PyG's example
+STACKS = 3  # number of parallel stacks in ARMA, as in PyG's example
 
 
 @dataclass(frozen=True)
 class ARMA(Stage):
-    """ARMA: stacks of the same recursive step Z <- relu(P Z W + dropout(X) V + b), averaged; K steps."""
+    """ARMA: the average of several stacks of K steps Z <- relu(P Z W + dropout(X) V + b)."""
 
     size: Literal["hidden", "classes"]
     is_source: ClassVar[bool] = True
     propagates: ClassVar[bool] = True
 
     def width(self, shape: ModelShape, width: int) -> int:
-        """As many columns as units."""
+        """Return the number of units."""
         return shape.size(self.size)
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Glorot's, biases zero."""
+        """Draw Glorot's weights; biases are zero."""
         h = shape.size(self.size)
         outer, inner = math.sqrt(6 / (width + h)), math.sqrt(3 / h)
         return {
@@ -153,7 +154,7 @@ class ARMA(Stage):
         }
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """[b, n, h] from the features."""
+        """Compute [b, n, h] from the features."""
         x = context.terms[0].expand(len(context.rows), -1, -1)
         z = x @ context.weight("first")
         for step in range(context.shape.recipe.degree):

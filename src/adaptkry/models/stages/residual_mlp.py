@@ -1,4 +1,4 @@
-"""AdaptKry's own MLP: residual dense layers without bias, optionally with batch norm."""
+"""The MLP of AdaptKry: residual dense layers without bias, optionally with batch norm."""
 
 import math
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResidualMLP(Stage):
-    """Dense layers without bias: dropout before each, residual where widths agree, ReLU after all but the last."""
+    """Dense layers without bias: dropout before each, residual if widths agree, ReLU after all but the last."""
 
     def width(self, shape: ModelShape, width: int) -> int:
-        """One column per class."""
+        """Return the number of classes."""
         return shape.classes
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Uniform within 1/sqrt(fan out), as in the published program."""
+        """Draw uniformly within 1/sqrt(fan out), as in the published code."""
         layers = shape.recipe.layers
         widths = [width, *[shape.recipe.hidden] * (layers - 1), shape.classes]
         weights: Weights = {}
@@ -34,7 +34,7 @@ class ResidualMLP(Stage):
         return weights
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """All layers."""
+        """Apply all layers: [b, m, h] -> [b, m, c]."""
         recipe = context.shape.recipe
         for layer in range(recipe.layers):
             z = context.drop(z, "mlp_dropout", layer + 1)
@@ -49,7 +49,7 @@ class ResidualMLP(Stage):
 
 
 def initial_statistics(shape: ModelShape, members: int) -> Weights:
-    """Batch norm's running mean and variance; saved with the weights, but not trained."""
+    """Return the initial running mean and variance of batch norm, name -> [b, 1, h]."""
     if not shape.recipe.batch_norm:
         return {}
     hidden, layers = shape.recipe.hidden, range(shape.recipe.layers - 1)
@@ -59,7 +59,7 @@ def initial_statistics(shape: ModelShape, members: int) -> Weights:
 
 
 def batch_norm(z: Tensor, context: StageContext, layer: int) -> Tensor:
-    """Batch norm over each member's real rows (momentum 0.1, epsilon 1e-5, as in torch)."""
+    """Apply batch norm over the real rows of each member (momentum 0.1, epsilon 1e-5, as in torch): [b, m, h]."""
     running_mean, running_variance = (context.statistics[f"norm{layer}_{name}"] for name in ("mean", "variance"))
     mean, variance = running_mean, running_variance
     if context.dropout is not None:  # training
