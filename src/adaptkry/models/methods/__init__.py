@@ -57,7 +57,8 @@ def read_method(name: str, text: str, others: Mapping[str, Method] | None = None
     if unknown or missing:
         wrong = f"unknown {', '.join(unknown)}" if unknown else f"no {', '.join(missing)}"
         raise ValueError(
-            f"{name}.toml must have only the parts {', '.join(sorted(METHOD_FIELDS))}; got {wrong}. Compare it with mlp.toml."
+            f"{name}.toml must have title, description, source and settings, and no parts except "
+            f"{', '.join(sorted(METHOD_FIELDS))}; got {wrong}."
         )
     published = {graph: _settings(values) for graph, values in document.get("published", {}).items()}
     like = document.get("published_like")
