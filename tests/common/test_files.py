@@ -59,7 +59,9 @@ def test_an_output_folder_of_another_kind_is_refused_and_one_of_the_same_kind_is
 def test_an_output_folder_is_created_and_a_file_in_its_place_is_refused(tmp_path):
     assert files.check_output_folder(tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match=r"a folder that can be written to; got .*file \(File exists\)\. Choose another"):
+    with pytest.raises(
+        OSError, match=r"the output folder must be writable; got .*file \(File exists\)\. Choose another"
+    ):
         files.check_output_folder(tmp_path / "file")
 
 

@@ -115,7 +115,7 @@ def test_the_lock_is_released_when_the_block_raises(started):
 
 def test_the_folder_of_another_command_is_refused_even_to_start_over(started):
     for resume in (True, False):
-        with pytest.raises(ValueError, match=r"out holds a search, not a comparison. Use another --out.$"):
+        with pytest.raises(ValueError, match=r"out holds a search, not a comparison. Use another output folder.$"):
             new_journal(started, command="compare", resume=resume).__enter__()
     with pytest.raises(ValueError, match="holds a search, not a run"):
         new_journal(started, command="fit", file=None).__enter__()
@@ -131,7 +131,9 @@ def test_a_folder_with_the_marker_of_another_command_is_refused(tmp_path, marker
             with journal:
                 pass
         else:
-            with pytest.raises(ValueError, match=f"holds {FOLDER_MARKERS[marker]}, not {what}. Use another --out"):
+            with pytest.raises(
+                ValueError, match=f"holds {FOLDER_MARKERS[marker]}, not {what}. Use another output folder"
+            ):
                 journal.__enter__()
 
 
@@ -145,7 +147,7 @@ def test_another_key_is_refused_and_what_differs_is_named(started):
     with pytest.raises(ValueError, match="seed") as caught:
         new_journal(started, "k2", request={**REQUEST, "seed": 7}).__enter__()
     assert str(caught.value) == (
-        f"{started} was started with other settings: seed was 0, now 7. Use another --out, or the old settings."
+        f"{started} was started with other settings: seed was 0, now 7. Use another output folder, or the old settings."
     )
 
 
@@ -221,7 +223,9 @@ def test_starting_over_forgets_what_was_done_also_under_another_key(started):
 
 
 def test_finished_parts_are_not_overwritten_without_permission(started):
-    with pytest.raises(ValueError, match=r"holds a search already \(2 finished\). Add --resume, or use another --out"):
+    with pytest.raises(
+        ValueError, match=r"holds a search already \(2 finished\). Add --resume, or use another output folder"
+    ):
         new_journal(started, resume=False, overwrite=False).__enter__()
     with new_journal(started, overwrite=False) as found:
         assert len(found.done) == 2
@@ -280,5 +284,5 @@ def test_a_command_that_fails_after_something_was_done_keeps_it(tmp_path):
 
 def test_a_place_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine")
-    with pytest.raises(OSError, match="--out must be a folder that can be written to"):
+    with pytest.raises(OSError, match="the output folder must be writable"):
         new_journal(tmp_path / "out").__enter__()

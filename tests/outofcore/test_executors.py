@@ -38,7 +38,7 @@ def test_inline_executor_calls_immediately_and_raises_errors_in_result():
 def test_an_option_of_another_executor_is_refused():
     for name, options, message in (
         ("inline", (2, None), "--workers is for --executor processes or dask"),
-        ("inline", (2, "tcp://x"), "--scheduler is for .* Add --executor dask"),
+        ("inline", (2, "tcp://x"), "--scheduler is for .* Use --executor dask"),
         ("processes", (None, "tcp://x"), "--scheduler is for --executor dask"),
         ("dask", (2, "tcp://x"), "--workers is for a new cluster"),
     ):

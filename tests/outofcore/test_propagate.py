@@ -92,7 +92,7 @@ def test_a_damaged_block_is_found_and_computed_again(basis, tmp_path, log):
 
 
 def test_a_graph_is_not_generated_into_a_basis_folder(basis):
-    with pytest.raises(ValueError, match=r"holds a basis, not a graph\. Use another --out"):
+    with pytest.raises(ValueError, match=r"holds a basis, not a graph\. Use another output folder"):
         generate(basis.path, nodes=100, entries=200)
 
 
@@ -114,7 +114,9 @@ def test_a_folder_of_other_settings_is_refused(basis, tmp_path, change, message)
 
 
 def test_a_folder_of_another_graph_version_or_kind_is_refused(basis, tmp_path):
-    with pytest.raises(ValueError, match=r"the graph \(its digest\) was \w{12}\.\.\., now .* Use another --out"):
+    with pytest.raises(
+        ValueError, match=r"the graph \(its digest\) was \w{12}\.\.\., now .* Use another output folder"
+    ):
         propagate(small_graph(5), basis.path, taus=TAUS, degree=3, columns=2)
     with pytest.raises(ValueError, match=r"must be a basis folder; got kind 'graph'"):
         BasisFolder.open(tmp_path / "g")
@@ -174,7 +176,7 @@ def test_a_second_process_is_refused_and_changes_nothing(tmp_path):
     graph = small_graph()
     basis = propagate(graph, tmp_path / "b", taus=TAUS, degree=3, columns=2, on_progress=on_progress)
     assert shown[0].returncode == 2
-    assert "another command is writing to b. Wait for it to finish, or use another --out." in shown[0].stderr
+    assert "another command is writing to b. Wait for it to finish, or use another output folder." in shown[0].stderr
     assert_same_bits_as_in_memory(basis, graph)
 
 
@@ -188,7 +190,11 @@ def test_a_block_of_another_request_is_computed_again(basis, tmp_path, log):
     assert content(basis.path) == before
 
 
-@pytest.mark.parametrize("change", [{"memory": "10MiB"}, {"rows": [60]}, {"features": "nowhere.npy"}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [{"memory": "10MiB"}, {"rows": [60]}, {"features": "nowhere.npy"}, {"workers": 2}, {"executor": "spark"}],
+    ids=str,
+)
 def test_a_refused_command_leaves_no_files(tmp_path, change):
     with pytest.raises((ValueError, FileNotFoundError)):
         propagate(small_graph(), tmp_path / "b", taus=[1.0], degree=2, **change)
@@ -273,8 +279,8 @@ def test_the_command_writes_a_basis_folder_and_prints_its_path(tmp_path, command
         (["--memory", "4 apples"], "must be a size with a unit"),
         (["--memory", "1MiB"], "Use --memory"),
         (["--executor", "spark"], "unknown executor 'spark'"),
-        (["--workers", "2"], "Add --executor processes"),
-        (["--scheduler", "tcp://x"], "Add --executor dask"),
+        (["--workers", "2"], "Use --executor processes"),
+        (["--scheduler", "tcp://x"], "Use --executor dask"),
         (["--executor", "processes", "--scheduler", "tcp://x"], "Use --executor dask"),
         (["--degree", "-1"], "degree must be 0 or more"),
     ],

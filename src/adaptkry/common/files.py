@@ -23,7 +23,7 @@ def check_markers(folder: Path, *allowed_markers: str) -> None:
     """Refuse a folder with a marker that is not allowed: its content would be partly overwritten."""
     for marker, content in FOLDER_MARKERS.items():
         if marker not in allowed_markers and (folder / marker).exists():
-            raise ValueError(f"{folder} holds {content}, which would be overwritten. Use another --out.")
+            raise ValueError(f"{folder} holds {content}, which would be overwritten. Use another output folder.")
 
 
 def check_output_folder(folder: Path, *allowed_markers: str) -> Path:
@@ -39,13 +39,9 @@ def check_output_folder(folder: Path, *allowed_markers: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(
-            f"--out must be a folder that can be written to; got {folder} ({error.strerror}). Choose another."
-        ) from None
+        raise OSError(f"the output folder must be writable; got {folder} ({error.strerror}). Choose another.") from None
     if not os.access(folder, os.W_OK):
-        raise OSError(
-            f"--out must be a folder that can be written to; got {folder}, which is read-only. Choose another."
-        )
+        raise OSError(f"the output folder must be writable; got {folder}, which is read-only. Choose another.")
     return folder
 
 
@@ -62,7 +58,7 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(
-                f"another command is writing to {folder}. Wait for it to finish, or use another --out."
+                f"another command is writing to {folder}. Wait for it to finish, or use another output folder."
             ) from None
         yield
     finally:

@@ -108,7 +108,8 @@ class Journal:
         if header and not self.resume and not self.overwrite and self.done:
             what, _ = COMMAND_OUTPUTS[self.command]
             raise ValueError(
-                f"{self.folder} holds {what} already ({len(self.done)} finished). Add --resume, or use another --out."
+                f"{self.folder} already holds {what} ({len(self.done)} finished). Add --resume, or use another output "
+                f"folder."
             )
         if header and self.resume:
             if header["key"] != key:
@@ -145,12 +146,14 @@ class Journal:
         for path in paths:
             found = _header(path)["command"]
             if found != self.command:
-                raise ValueError(f"{self.folder} holds {COMMAND_OUTPUTS[found][0]}, not {what}. Use another --out.")
+                raise ValueError(
+                    f"{self.folder} holds {COMMAND_OUTPUTS[found][0]}, not {what}. Use another output folder."
+                )
         if paths:
             return  # the same command may write other markers: a search ends with a run
         for other, content in FOLDER_MARKERS.items():
             if other != marker and (self.folder / other).exists():
-                raise ValueError(f"{self.folder} holds {content}, not {what}. Use another --out.")
+                raise ValueError(f"{self.folder} holds {content}, not {what}. Use another output folder.")
 
     def _read(self) -> dict[str, Any] | None:
         """The header, with `done` filled from the lines below it; None if there is no journal."""
@@ -170,7 +173,7 @@ class Journal:
                 if number == len(lines):
                     break  # the last line is incomplete
                 raise ValueError(
-                    f"line {number} of {self.path} is damaged. Delete that line, or use another --out."
+                    f"line {number} of {self.path} is damaged. Delete that line, or use another output folder."
                 ) from None
             self._size += len(line)
         return header
@@ -190,7 +193,9 @@ def refuse_other_settings(
     names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
     pairs = [(name, old.get(name), new.get(name)) for name in names] or [("the data (its digest)", old_key, new_key)]
     found = "; ".join(f"{name} was {_short(was)}, now {_short(now)}" for name, was, now in pairs)
-    raise ValueError(f"{folder} was started with other settings: {found}. Use another --out, or the old settings.")
+    raise ValueError(
+        f"{folder} was started with other settings: {found}. Use another output folder, or the old settings."
+    )
 
 
 def _header(path: Path) -> dict[str, Any]:
@@ -208,7 +213,7 @@ def _header(path: Path) -> dict[str, Any]:
         pass
     raise ValueError(
         f"{path} must begin with the header of a journal; its first line is damaged or from another version. "
-        f"Delete the file to start over, or use another --out."
+        f"Delete the file to start over, or use another output folder."
     )
 
 

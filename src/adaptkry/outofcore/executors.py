@@ -30,20 +30,14 @@ class InlineExecutor(Executor):
 
 
 @contextmanager
-def inline(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+def inline(_workers: int | None, _scheduler: str | None) -> Iterator[Executor]:
     """Compute blocks in this process."""
-    if scheduler is not None:
-        raise ValueError("--scheduler is for --executor dask; got inline. Add --executor dask.")
-    if workers is not None:
-        raise ValueError("--workers is for --executor processes or dask; got inline. Add --executor processes.")
     yield InlineExecutor()
 
 
 @contextmanager
-def processes(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+def processes(workers: int | None, _scheduler: str | None) -> Iterator[Executor]:
     """Compute blocks in a pool of processes on this machine."""
-    if scheduler is not None:
-        raise ValueError("--scheduler is for --executor dask; got processes. Use --executor dask.")
     count = workers or cores()
     threads = max(1, cores() // count)
     context = multiprocessing.get_context("spawn")  # a fork would copy the state of torch's threads
@@ -62,10 +56,6 @@ def dask(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
         import distributed
     except ImportError:
         raise ImportError("--executor dask needs Dask. Install it: pip install 'adaptkry[scale]'.") from None
-    if scheduler is not None and workers is not None:
-        raise ValueError(
-            "--workers is for a new cluster; the cluster at --scheduler already has workers. Leave --workers out."
-        )
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # the block of a lost worker is computed again
     with _cluster(distributed, workers) if scheduler is None else _client(distributed, scheduler) as client:
         yield client.get_executor(pure=False)
@@ -137,8 +127,22 @@ EXECUTOR_FUNCTIONS: dict[str, Callable[[int | None, str | None], AbstractContext
 }
 
 
+def check_executor(name: str, workers: int | None = None, scheduler: str | None = None) -> None:
+    """Refuse an unknown executor, and options that belong to another one."""
+    pick(EXECUTOR_FUNCTIONS, name, "executor")
+    if scheduler is not None and name != "dask":
+        raise ValueError(f"--scheduler is for --executor dask; got {name}. Use --executor dask.")
+    if workers is not None and name == "inline":
+        raise ValueError("--workers is for --executor processes or dask; got inline. Use --executor processes.")
+    if workers is not None and scheduler is not None:
+        raise ValueError(
+            "--workers is for a new cluster; the cluster at --scheduler already has workers. Leave --workers out."
+        )
+
+
 def open_executor(
     name: str, workers: int | None = None, scheduler: str | None = None
 ) -> AbstractContextManager[Executor]:
     """The executor of that name, as a context manager."""
-    return pick(EXECUTOR_FUNCTIONS, name, "executor")(workers, scheduler)
+    check_executor(name, workers, scheduler)
+    return EXECUTOR_FUNCTIONS[name](workers, scheduler)

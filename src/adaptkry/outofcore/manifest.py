@@ -82,10 +82,12 @@ def check_output(path: Path, kind: str) -> None:
     """Refuse an output folder with files of another kind: they could be overwritten."""
     found = kind_of(path)
     if found is not None and found != kind:
-        raise ValueError(f"{path} holds a {found}, not a {kind}. Use another --out.")
+        raise ValueError(f"{path} holds a {found}, not a {kind}. Use another output folder.")
     if found is None and (path / MANIFEST).exists():
         read_manifest(path, kind)  # raises an error that says what is wrong with it
     if found is None and path.is_dir():
         others = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
         if others:
-            raise ValueError(f"{path} must be empty or a {kind} folder; it holds {others[0]}. Use another --out.")
+            raise ValueError(
+                f"{path} must be empty or a {kind} folder; it holds {others[0]}. Use another output folder."
+            )

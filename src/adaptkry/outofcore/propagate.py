@@ -13,7 +13,7 @@ from typing import Any
 from adaptkry.common.journal import Journal
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.block import WORKER_CACHE, BlockBounds, PropagationJob, compute_block, finished_checksum
-from adaptkry.outofcore.executors import InlineExecutor, open_executor
+from adaptkry.outofcore.executors import InlineExecutor, check_executor, open_executor
 from adaptkry.outofcore.feature_columns import bytes_to_split, disk_space_for_columns, split_features
 from adaptkry.outofcore.manifest import check_output, read_manifest, write_manifest
 from adaptkry.outofcore.memory_plan import format_bytes
@@ -65,6 +65,7 @@ def propagate(
     """
     out = Path(out)
     request = Request(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
+    check_executor(executor, workers, scheduler)
     with Journal(out, command="propagate", file=None) as journal:  # locks OUT before OUT.work is changed
         check_output(out, "basis")
         with cleanup_on_error(work_folder(out)):
@@ -117,7 +118,7 @@ def open_journal(journal: Journal, prepared: PreparedBasis, rows_checksum: str) 
     if width > prepared.job.plan.width:
         raise ValueError(
             f"{out} was started with blocks of {width} columns; this memory limit allows {prepared.job.plan.width}. "
-            f"Use the same --memory as before, or another --out."
+            f"Use the same --memory as before, or another output folder."
         )
     prepared = replace(prepared, manifest={**prepared.manifest, "blocks": manifest["blocks"]})
     journal.done.update(finished_blocks(prepared))

@@ -89,7 +89,7 @@ def _journal(out: Path | str, source: GraphData, splits: Splits, settings: Mappi
     if resume and (Path(out) / COMPARISON).exists() and not (Path(out) / JOURNAL).exists():
         raise ValueError(
             f"--resume needs a comparison of this version of adaptkry; got {out}, which holds one of an older version. "
-            "Use another --out, or leave --resume out."
+            "Use another output folder, or leave --resume out."
         )
     texts = {name: repr(value) for name, value in settings.items()}
     key = training_key([], data=source.digest(splits), settings=texts)

@@ -39,7 +39,7 @@ class Checkpointer:
         if key != self.key:
             raise ValueError(
                 f"{self.path} must belong to this training; got one of other settings, splits or data. "
-                "Use another --out, or train without --resume."
+                "Use another output folder, or train without --resume."
             )
         self.trainer.restore(load_file(self.path))
 
