@@ -224,7 +224,7 @@ def test_starting_over_forgets_what_was_done_also_under_another_key(started):
 
 def test_finished_parts_are_not_overwritten_without_permission(started):
     with pytest.raises(
-        ValueError, match=r"holds a search already \(2 finished\). Add --resume, or use another output folder"
+        ValueError, match=r"already holds a search \(2 finished\). Add --resume, or use another output folder"
     ):
         new_journal(started, resume=False, overwrite=False).__enter__()
     with new_journal(started, overwrite=False) as found:

@@ -293,7 +293,7 @@ def test_bad_input_is_refused(options, message):
 @pytest.mark.usefixtures("tuned")
 def test_trials_are_neither_overwritten_nor_mixed_with_those_of_another_search(folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ValueError, match=r"holds a search already \(8 finished\). Add --resume"):
+    with pytest.raises(ValueError, match=r"already holds a search \(8 finished\). Add --resume"):
         tune(folder)
     others: list[tuple[dict[str, Any], str]] = [
         ({"seed": 1}, "seed was 0, now 1"),
