@@ -13,7 +13,7 @@ QUICK: dict[str, Any] = {"degree": 3, "hidden": 16, "epochs": 60}
 NODES, LABELS = np.arange(200), GRAPH.y.numpy()
 
 
-def test_it_learns_from_features_and_edges_with_minus_one_for_unknown():
+def test_fit_on_features_and_edges_with_minus_one_for_unknown_labels():
     edges = np.stack(GRAPH.adjacency.nonzero())
     known = np.where(NODES < 120, LABELS, -1)
     classifier = AdaptKryClassifier(**QUICK).fit(GRAPH.x.numpy(), known, edges)
@@ -32,7 +32,7 @@ def test_parameters_can_be_read_set_and_cloned():
     assert classifier.degree == 2
 
 
-def test_cross_validation_and_grid_search_divide_node_numbers():
+def test_cross_validation_and_grid_search_split_node_numbers():
     classifier = AdaptKryClassifier(GRAPH, **QUICK)
     assert cross_val_score(classifier, NODES, LABELS, cv=3).mean() > 0.75
     search = GridSearchCV(classifier, {"degree": [0, 3]}, cv=2).fit(NODES, LABELS)

@@ -38,7 +38,7 @@ def test_weighted_sum_is_the_sum_of_weighted_hops_at_each_members_rows(parts):
     assert gradcheck(lambda w: WeightedSum.apply(w, basis, rows), w)
 
 
-def test_dropped_sum_is_the_sum_of_separately_dropped_hops_and_so_is_its_gradient(parts):
+def test_dropped_sum_and_its_gradient_equal_those_of_separately_dropped_hops(parts):
     w, basis, rows = parts
     rates = [0.0, 0.3, 0.8]
     found = DroppedSum.apply(w, basis, rows, dropout_state([M] * B, rates))
@@ -49,9 +49,11 @@ def test_dropped_sum_is_the_sum_of_separately_dropped_hops_and_so_is_its_gradien
             mask = keep_mask((T, M, D), p, generator).double() / (1 - p)
         expected.append((w[b, :, None, None] * mask * basis[:, rows[b]]).sum(0))
     torch.testing.assert_close(found, torch.stack(expected))
-    push = torch.randn_like(found)
-    ours, theirs = (torch.autograd.grad((z * push).sum(), w)[0] for z in (found, torch.stack(expected)))
-    torch.testing.assert_close(ours, theirs)
+    cotangent = torch.randn_like(found)
+    gradient, expected_gradient = (
+        torch.autograd.grad((z * cotangent).sum(), w)[0] for z in (found, torch.stack(expected))
+    )
+    torch.testing.assert_close(gradient, expected_gradient)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
@@ -59,18 +61,18 @@ def test_entries_are_kept_with_the_given_probability_and_independently(p):
     kept = keep_mask((400, 999), p, generators(1)[0]).double()
     assert abs(float(kept.mean()) - (1 - p)) < 0.005
     assert float(kept.mean(0).std()) == pytest.approx((p * (1 - p) / 400) ** 0.5, rel=0.1)
-    for lag in (1, 2, 3, 4):  # four entries come from one number: they must be independent
+    for lag in (1, 2, 3, 4):  # four entries are drawn as one integer, but must be independent
         assert abs(float(torch.corrcoef(torch.stack([kept[:, lag:].flatten(), kept[:, :-lag].flatten()]))[0, 1])) < 0.01
 
 
-def test_dropout_scales_what_it_keeps_and_so_does_its_gradient():
+def test_dropout_and_its_gradient_scale_the_kept_entries():
     x = torch.ones(2, 400, 50, dtype=torch.float64, requires_grad=True)
     found = dropout(x, dropout_state([400, 300], mlp_dropout=[0.0, 0.75]), "mlp_dropout", 0)
     assert torch.equal(found[0], x[0])
     assert set(found[1, :300].unique().tolist()) == {0.0, 4.0}
     assert float(found[1, :300].detach().mean()) == pytest.approx(1, abs=0.03)
-    (slope,) = torch.autograd.grad(found.sum(), x)
-    assert torch.equal(slope, found)
+    (gradient,) = torch.autograd.grad(found.sum(), x)
+    assert torch.equal(gradient, found)
 
 
 def shape_of(features, classes, terms=1, **settings) -> ModelShape:
@@ -87,7 +89,7 @@ def apply_mlp(shape, weights, z, row_mask, statistics=None, dropout=None):
     return ResidualMLP()(z, context)
 
 
-def test_dense_layers_are_initially_uniform_within_one_over_root_fan_out():
+def test_initial_dense_weights_are_uniform_within_one_over_sqrt_fan_out():
     weights = initial(shape_of(50, 4, 11, hidden=16, layers=3), 2)
     for name, out in (("mlp/1/layer0", 16), ("mlp/1/layer1", 16), ("mlp/1/layer2", 4)):
         assert 0.9 * out**-0.5 < float(weights[name].abs().max()) <= out**-0.5
@@ -96,7 +98,7 @@ def test_dense_layers_are_initially_uniform_within_one_over_root_fan_out():
 
 
 class Reference(nn.Module):
-    """One member, written with torch's own layers."""
+    """One member, written with the layers of torch."""
 
     def __init__(self, recipe: Recipe, weights, member: int):
         super().__init__()
@@ -107,16 +109,16 @@ class Reference(nn.Module):
     def forward(self, z):
         for i, w in enumerate(self.dense):
             x, z = z, z @ w
-            last = i == len(self.dense) - 1
-            z = self.norms[i](z) if self.use_norm and not last else z
+            is_last = i == len(self.dense) - 1
+            z = self.norms[i](z) if self.use_norm and not is_last else z
             z = z + x if z.shape == x.shape else z
-            z = z if last else torch.relu(z)
+            z = z if is_last else torch.relu(z)
         return z
 
 
 @pytest.mark.parametrize("batch_norm", [False, True])
-@pytest.mark.parametrize("features", [8, 5])  # 8: the first layer is square too, and adds its input
-def test_mlp_equals_torchs_own_layers_member_by_member(batch_norm, features):
+@pytest.mark.parametrize("features", [8, 5])  # 8: the first layer is square too, so it has a residual connection
+def test_mlp_equals_the_layers_of_torch_for_every_member(batch_norm, features):
     shape = shape_of(features, 3, hidden=8, layers=4, batch_norm=batch_norm)
     weights = initial(shape, 2)
     statistics = {k: s.double() for k, s in initial_statistics(shape, 2).items()}
@@ -131,7 +133,7 @@ def test_mlp_equals_torchs_own_layers_member_by_member(batch_norm, features):
         torch.testing.assert_close(evaluated[b], reference.eval()(z[b]))
 
 
-def test_padding_rows_change_nothing_for_batch_norm():
+def test_batch_norm_ignores_padding_rows():
     shape = shape_of(4, 2, hidden=6, layers=2, batch_norm=True)
     weights, z = initial(shape), torch.randn(1, 5, 4, dtype=torch.float64)
     padded = torch.cat([z, torch.full((1, 3, 4), 99.0, dtype=torch.float64)], 1)
@@ -143,7 +145,7 @@ def test_padding_rows_change_nothing_for_batch_norm():
     torch.testing.assert_close(found[0], found[1][:, :5])
 
 
-def test_concat_puts_the_hops_of_a_node_side_by_side(parts):
+def test_concat_concatenates_the_hops_of_a_node(parts):
     _, basis, rows = parts
     shape = shape_of(D, 2, T, combine="concat")
     found = CombineHops()(basis, StageContext(shape, {}, {}, basis, rows, torch.ones(B, M, 1), None, None, 0))

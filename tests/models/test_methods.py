@@ -1,4 +1,4 @@
-"""Every method against its own formula, and against PyG's layer where there is one."""
+"""Every method is compared with its formula, and with PyG's layer if there is one."""
 
 from dataclasses import replace
 from math import comb
@@ -36,7 +36,7 @@ N, D, C, B = 40, 7, 3, 2
 
 
 def random_graph(seed: int) -> Graph:
-    """Undirected, with self-loops and isolated nodes in the data."""
+    """Return an undirected graph with self-loops and isolated nodes."""
     generator = torch.Generator().manual_seed(seed)
     edges = torch.randint(0, N - 3, (2, 90), generator=generator)
     features = torch.rand(N, D, generator=generator)
@@ -46,8 +46,8 @@ def random_graph(seed: int) -> Graph:
 GRAPHS = [random_graph(seed) for seed in range(3)]
 
 
-class Built:
-    """A method with fresh weights on a graph, and its logits at all nodes."""
+class InitialModel:
+    """A method with initial weights on a graph, and its logits at all nodes."""
 
     def __init__(self, method: str, graph: Graph, **changes):
         self.recipe = recipe(method, hidden=6, normalise=False, **changes)
@@ -67,77 +67,77 @@ class Built:
         return self.weights[name][member]
 
 
-def edges_of(graph: Graph, loops: str = "drop") -> torch.Tensor:
+def edges_of(graph: Graph, self_loops: str = "drop") -> torch.Tensor:
     rows = torch.repeat_interleave(torch.arange(N), graph.indptr.diff())
     pairs = torch.stack([rows, graph.indices.long()])
-    return pairs[:, pairs[0] != pairs[1]] if loops == "drop" else pairs
+    return pairs[:, pairs[0] != pairs[1]] if self_loops == "drop" else pairs
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=["0", "1", "2"])
 class TestAgainstPyG:
     def test_gcn(self, graph):
-        built = Built("gcn", graph)
+        model = InitialModel("gcn", graph)
         for i in range(B):
             first, second = GCNConv(D, 6), GCNConv(6, C)
-            first.lin.weight.data = built.weight("mlp/1/weight", i).T
-            first.bias.data = built.weight("mlp/2/bias", i)[0]
-            second.lin.weight.data = built.weight("mlp/5/weight", i).T
-            second.bias.data = built.weight("mlp/7/bias", i)[0]
-            edges = edges_of(graph, "keep")  # PyG adds the missing loops only
+            first.lin.weight.data = model.weight("mlp/1/weight", i).T
+            first.bias.data = model.weight("mlp/2/bias", i)[0]
+            second.lin.weight.data = model.weight("mlp/5/weight", i).T
+            second.bias.data = model.weight("mlp/7/bias", i)[0]
+            edges = edges_of(graph, "keep")  # PyG adds only the missing self-loops
             expected = second(torch.relu(first(graph.x, edges)), edges)
-            assert_close(built.logits()[i], expected, rtol=1e-5, atol=1e-5)
+            assert_close(model.logits()[i], expected, rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("degree", [1, 3, 10])
     def test_sgc(self, graph, degree):
-        built = Built("sgc", graph, degree=degree)
+        model = InitialModel("sgc", graph, degree=degree)
         for i in range(B):
             layer = SGConv(D, C, K=degree)
-            layer.lin.weight.data = built.weight("mlp/1/weight", i).T
-            layer.lin.bias.data = built.weight("mlp/1/bias", i)[0]
-            assert_close(built.logits()[i], layer(graph.x, edges_of(graph, "keep")), rtol=1e-5, atol=1e-5)
+            layer.lin.weight.data = model.weight("mlp/1/weight", i).T
+            layer.lin.bias.data = model.weight("mlp/1/bias", i)[0]
+            assert_close(model.logits()[i], layer(graph.x, edges_of(graph, "keep")), rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("degree", [1, 2, 4])
     def test_chebnet(self, graph, degree):
-        built = Built("chebnet", graph, degree=degree)
-        edges, most = edges_of(graph), torch.tensor(2.0)
+        model = InitialModel("chebnet", graph, degree=degree)
+        edges, lambda_max = edges_of(graph), torch.tensor(2.0)
         for i in range(B):
             layers = ChebConv(D, 6, degree + 1), ChebConv(6, C, degree + 1)
-            for layer, name, width, place in zip(
+            for layer, name, width, bias in zip(
                 layers, ("mlp/1/weight", "mlp/6/weight"), (D, 6), ("mlp/2/bias", "mlp/7/bias"), strict=True
             ):
                 for k, lin in enumerate(layer.lins):
-                    lin.weight.data = built.weight(name, i)[k * width : (k + 1) * width].T
-                layer.bias.data = built.weight(place, i)[0]
-            hidden = torch.relu(layers[0](graph.x, edges, lambda_max=most))
-            assert_close(built.logits()[i], layers[1](hidden, edges, lambda_max=most), rtol=1e-5, atol=1e-5)
+                    lin.weight.data = model.weight(name, i)[k * width : (k + 1) * width].T
+                layer.bias.data = model.weight(bias, i)[0]
+            hidden = torch.relu(layers[0](graph.x, edges, lambda_max=lambda_max))
+            assert_close(model.logits()[i], layers[1](hidden, edges, lambda_max=lambda_max), rtol=1e-5, atol=1e-5)
 
     @pytest.mark.parametrize("alpha", [0.1, 0.5])
     def test_appnp(self, graph, alpha):
-        built = Built("appnp", graph, alpha=alpha)
-        plain = without_filter(built)  # f(X): the stages' positions, and so their weights, stay the same
+        model = InitialModel("appnp", graph, alpha=alpha)
+        plain = without_filter(model)  # f(X): the stages' positions, and so their weights, stay the same
         layer = APPNP(K=10, alpha=alpha)
         for i in range(B):
             expected = layer(plain[i], edges_of(graph, "keep"))
-            assert_close(built.logits()[i], expected, rtol=1e-5, atol=1e-5)
+            assert_close(model.logits()[i], expected, rtol=1e-5, atol=1e-5)
 
     def test_arma(self, graph):
-        built = Built("arma", graph)
+        model = InitialModel("arma", graph)
         for i in range(B):
             layer = ARMAConv(D, 6, num_stacks=3, num_layers=2, shared_weights=True, act=torch.nn.ReLU())
-            layer.init_weight.data = built.weight("mlp/0/first", i).view(D, 3, 6).transpose(0, 1)
-            layer.weight.data = built.weight("mlp/0/inner", i)[None]
-            layer.root_weight.data = built.weight("mlp/0/root", i).view(D, 3, 6).transpose(0, 1)[None]
-            layer.bias.data = built.weight("mlp/0/bias", i).view(3, 1, 6)[None]
+            layer.init_weight.data = model.weight("mlp/0/first", i).view(D, 3, 6).transpose(0, 1)
+            layer.weight.data = model.weight("mlp/0/inner", i)[None]
+            layer.root_weight.data = model.weight("mlp/0/root", i).view(D, 3, 6).transpose(0, 1)[None]
+            layer.bias.data = model.weight("mlp/0/bias", i).view(3, 1, 6)[None]
             hidden = layer(graph.x, edges_of(graph))
-            expected = hidden @ built.weight("mlp/2/weight", i) + built.weight("mlp/2/bias", i)
-            assert_close(built.logits()[i], expected, rtol=1e-5, atol=1e-5)
+            expected = hidden @ model.weight("mlp/2/weight", i) + model.weight("mlp/2/bias", i)
+            assert_close(model.logits()[i], expected, rtol=1e-5, atol=1e-5)
 
-    @pytest.mark.filterwarnings("ignore:Sparse")  # PyG's own
+    @pytest.mark.filterwarnings("ignore:Sparse")  # raised by PyG
     def test_sign(self, graph):
-        built = Built("sign", graph, degree=3)
-        made = SIGN(3)(Data(x=graph.x, edge_index=edges_of(graph), num_nodes=N))
+        model = InitialModel("sign", graph, degree=3)
+        transformed = SIGN(3)(Data(x=graph.x, edge_index=edges_of(graph), num_nodes=N))
         for k, name in enumerate(("x", "x1", "x2", "x3")):
-            assert_close(built.inputs.terms[k], made[name], rtol=1e-5, atol=1e-5)
+            assert_close(model.inputs.terms[k], transformed[name], rtol=1e-5, atol=1e-5)
 
 
 IDENTITY = ["bernnet", "chebnetii"]
@@ -145,14 +145,14 @@ SHARED = ["gprgnn", "bernnet", "chebnetii", "evennet", "appnp"]
 GRID = np.linspace(-1, 1, 41)
 
 
-def without_filter(built: Built) -> torch.Tensor:
-    return built.logits(stages=tuple(stage for stage in built.recipe.stages if stage != PolynomialFilter()))
+def without_filter(model: InitialModel) -> torch.Tensor:
+    return model.logits(stages=tuple(stage for stage in model.recipe.stages if stage != PolynomialFilter()))
 
 
 @pytest.mark.parametrize("method", IDENTITY)
 def test_bernnet_and_chebnetii_start_as_the_identity(method):
-    built = Built(method, GRAPHS[0])
-    assert_close(built.logits(), without_filter(built), rtol=1e-5, atol=1e-5)
+    model = InitialModel(method, GRAPHS[0])
+    assert_close(model.logits(), without_filter(model), rtol=1e-5, atol=1e-5)
 
 
 def response(recipe: Recipe, weights: dict) -> np.ndarray:
@@ -166,25 +166,25 @@ def response(recipe: Recipe, weights: dict) -> np.ndarray:
     return torch.einsum("mk,...k->m...", terms, w).numpy()
 
 
-def drawn(*shape) -> torch.Tensor:
+def random_weights(*shape) -> torch.Tensor:
     return torch.randn(1, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 
 
-def test_gprgnn_is_a_sum_of_powers():
-    theta = drawn(11)
+def test_gprgnn_equals_a_sum_of_powers():
+    theta = random_weights(11)
     expected = sum(float(theta[0, k]) * GRID**k for k in range(11))
     np.testing.assert_allclose(response(recipe("gprgnn"), {"filter/weights": theta}), expected, atol=1e-9)
 
 
-def test_bernnet_is_bernsteins_formula():
-    theta, rough = drawn(11), 1 - GRID
-    terms = [comb(10, k) / 2**10 * (2 - rough) ** (10 - k) * rough**k for k in range(11)]
+def test_bernnet_equals_the_bernstein_formula():
+    theta, laplacian = random_weights(11), 1 - GRID
+    terms = [comb(10, k) / 2**10 * (2 - laplacian) ** (10 - k) * laplacian**k for k in range(11)]
     expected = sum(max(float(theta[0, k]), 0) * term for k, term in enumerate(terms))
     np.testing.assert_allclose(response(recipe("bernnet"), {"filter/weights": theta}), expected, atol=1e-9)
 
 
-def test_chebnetii_is_its_papers_formula_on_minus_p():
-    theta, K = drawn(11), 10
+def test_chebnetii_equals_the_formula_of_its_paper_at_minus_p():
+    theta, K = random_weights(11), 10
     nodes = np.cos((K - np.arange(K + 1) + 0.5) * np.pi / (K + 1))
     w = [
         2 / (K + 1) * sum(max(float(theta[0, j]), 0) * np.cos(k * np.arccos(nodes[j])) for j in range(K + 1))
@@ -195,25 +195,25 @@ def test_chebnetii_is_its_papers_formula_on_minus_p():
 
 
 def test_evennet_ignores_odd_hops():
-    theta = drawn(11)
-    made = recipe("evennet")
+    theta = random_weights(11)
+    used = recipe("evennet")
     expected = sum(float(theta[0, k]) * GRID**k for k in range(0, 11, 2))
-    np.testing.assert_allclose(response(made, {"filter/weights": theta}), expected, atol=1e-9)
-    start = INITIAL_WEIGHTS[made.initial_weights](made.degree, made.alpha)[::2]
+    np.testing.assert_allclose(response(used, {"filter/weights": theta}), expected, atol=1e-9)
+    start = INITIAL_WEIGHTS[used.initial_weights](used.degree, used.alpha)[::2]
     assert_close(start, torch.tensor([0.1 * 0.9 ** (2 * k) for k in range(6)]))
 
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.5, -0.25)])
-def test_jacobiconv_is_damped_jacobi_polynomials(a, b):
-    made = recipe("jacobiconv", basis_options=(("a", a), ("b", b)), damping=1.5)
-    theta, eta = drawn(C, 11), drawn(11) / 2
-    damp = np.cumprod(np.concatenate([[1.0], 1.5 * np.tanh(eta[0, :-1].numpy())]))
-    expected = sum(theta[0, :, k].numpy() * damp[k] * eval_jacobi(k, a, b, GRID)[:, None] for k in range(11))
-    np.testing.assert_allclose(response(made, {"filter/weights": theta, "basis/damping": eta}), expected, atol=1e-8)
+def test_jacobiconv_equals_damped_jacobi_polynomials(a, b):
+    used = recipe("jacobiconv", basis_options=(("a", a), ("b", b)), damping=1.5)
+    theta, eta = random_weights(C, 11), random_weights(11) / 2
+    damping = np.cumprod(np.concatenate([[1.0], 1.5 * np.tanh(eta[0, :-1].numpy())]))
+    expected = sum(theta[0, :, k].numpy() * damping[k] * eval_jacobi(k, a, b, GRID)[:, None] for k in range(11))
+    np.testing.assert_allclose(response(used, {"filter/weights": theta, "basis/damping": eta}), expected, atol=1e-8)
 
 
 def test_jacobiconvs_published_sign_differs_from_the_textbook_unless_a_equals_b():
-    theta, eta = drawn(C, 11), drawn(11) / 2
+    theta, eta = random_weights(C, 11), random_weights(11) / 2
     for a, b, same in ((1.0, 1.0, True), (2.0, -0.25, False)):
         options, weights = (("a", a), ("b", b)), {"filter/weights": theta, "basis/damping": eta}
         textbook, published = (
@@ -223,9 +223,9 @@ def test_jacobiconvs_published_sign_differs_from_the_textbook_unless_a_equals_b(
         assert np.allclose(textbook, published) == same
 
 
-def test_the_published_jacobi_recurrence_step_by_step():
-    made = recipe("jacobiconv", "cora")
-    a, b = (dict(made.basis_options)[name] for name in "ab")
+def test_published_jacobi_basis_equals_its_recurrence():
+    used = recipe("jacobiconv", "cora")
+    a, b = (dict(used.basis_options)[name] for name in "ab")
     q = [np.ones_like(GRID), (a - b) / 2 + (a + b + 2) / 2 * GRID]
     for k in range(2, 11):
         s = 2 * k + a + b
@@ -233,45 +233,48 @@ def test_the_published_jacobi_recurrence_step_by_step():
         t2 = (s - 1) * (a**2 - b**2) / (2 * k * (k + a + b) * (s - 2))
         t3 = (k + a - 1) * (k + b - 1) * s / (k * (k + a + b) * (s - 2))
         q.append(t1 * GRID * q[-1] - t2 * q[-1] - t3 * q[-2])
-    theta, eta = drawn(C, 11), torch.full((1, 11), 40.0, dtype=torch.float64)
-    damp = made.damping ** np.arange(11)
-    expected = sum(theta[0, :, k].numpy() * damp[k] * q[k][:, None] for k in range(11))
-    found = response(made, {"filter/weights": theta, "basis/damping": eta})
+    theta, eta = random_weights(C, 11), torch.full((1, 11), 40.0, dtype=torch.float64)
+    damping = used.damping ** np.arange(11)
+    expected = sum(theta[0, :, k].numpy() * damping[k] * q[k][:, None] for k in range(11))
+    found = response(used, {"filter/weights": theta, "basis/damping": eta})
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
-def test_gnn_lf_and_hf_are_their_iterations(alpha):
+def test_gnn_lf_and_hf_equal_their_iterations(alpha):
     mu = beta = 0.9
-    for method, scale, start, again in (
+    for method, scale, start, factor in (
         ("gnn-lf", 1 + alpha * mu - alpha, lambda d: mu / d + (1 - mu) / d * GRID, 1 - 2 * alpha + mu * alpha),
         ("gnn-hf", alpha * beta + 1, lambda d: 1 / d + beta / d * (1 - GRID), alpha * beta + 1 - alpha),
     ):
         z = first = start(scale)
         for _ in range(10):
-            z = again / scale * GRID * z + alpha * first
-        made = recipe(method, alpha=alpha)
-        theta = INITIAL_WEIGHTS[made.initial_weights](made.degree, alpha)[None]
-        np.testing.assert_allclose(response(made, {"filter/weights": theta}), z, atol=1e-5)
+            z = factor / scale * GRID * z + alpha * first
+        used = recipe(method, alpha=alpha)
+        theta = INITIAL_WEIGHTS[used.initial_weights](used.degree, alpha)[None]
+        np.testing.assert_allclose(response(used, {"filter/weights": theta}), z, atol=1e-5)
 
 
-def test_favardgnn_is_its_recurrence():
-    built = Built("favardgnn", GRAPHS[0], degree=4)
+def test_favardgnn_equals_its_recurrence():
+    model = InitialModel("favardgnn", GRAPHS[0], degree=4)
     generator = torch.Generator().manual_seed(0)
     for name in ("filter/weights", "basis/shift", "basis/scale"):
-        built.weights[name] = torch.randn(built.weights[name].shape, generator=generator)
+        model.weights[name] = torch.randn(model.weights[name].shape, generator=generator)
     P = Propagation(GRAPHS[0].without_self_loops(), 1.0, isolated=0.0).to_dense().float()
     for i in range(B):
-        x = torch.relu(GRAPHS[0].x @ built.weight("mlp/2/weight", i) + built.weight("mlp/2/bias", i))
-        w, shift, scale = (built.weight(name, i) for name in ("filter/weights", "basis/shift", "basis/scale"))
+        x = torch.relu(GRAPHS[0].x @ model.weight("mlp/2/weight", i) + model.weight("mlp/2/bias", i))
+        w, shift, scale = (model.weight(name, i) for name in ("filter/weights", "basis/shift", "basis/scale"))
         scale = scale.clamp(min=0.01)
-        older, newer = torch.zeros_like(x), x / scale[:, 0]
-        total = w[:, 0] * newer
+        previous, current = torch.zeros_like(x), x / scale[:, 0]
+        total = w[:, 0] * current
         for k in range(1, 5):
-            older, newer = newer, (P @ newer - shift[:, k - 1] * newer - scale[:, k - 1] * older) / scale[:, k]
-            total = total + w[:, k] * newer
-        expected = total @ built.weight("mlp/7/weight", i) + built.weight("mlp/7/bias", i)
-        assert_close(built.logits()[i], expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+            previous, current = (
+                current,
+                (P @ current - shift[:, k - 1] * current - scale[:, k - 1] * previous) / scale[:, k],
+            )
+            total = total + w[:, k] * current
+        expected = total @ model.weight("mlp/7/weight", i) + model.weight("mlp/7/bias", i)
+        assert_close(model.logits()[i], expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
 
 
 @pytest.mark.parametrize("method", ["optbasis", "orthkry"])
@@ -283,13 +286,13 @@ def test_bases_are_orthonormal_column_by_column(method):
     assert_close(terms @ terms.mT, torch.eye(9, dtype=torch.float64).expand(5, 9, 9), rtol=0, atol=1e-6)
 
 
-def test_optbasis_lets_gradients_through():
+def test_optbasis_is_differentiable():
     P, x = Propagation(csbm(nodes=30, seed=0), 1.0), torch.randn(30, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: torch.stack(list(optbasis(P, x, 3))), x)
 
 
 @pytest.mark.parametrize("homophily", [0.0, 0.3, 0.8])
-def test_unifilters_vectors_stand_at_equal_angles(homophily):
+def test_unifilter_vectors_have_equal_angles(homophily):
     graph = csbm(nodes=200, features=3, seed=0)
     x = graph.x.double()
     terms = stack(list(unifilter(Propagation(graph, 1.0), x, 6, homophily=homophily, share=0.0))).permute(2, 1, 0)
@@ -299,10 +302,12 @@ def test_unifilters_vectors_stand_at_equal_angles(homophily):
     assert_close(unit @ unit.mT, expected, rtol=0, atol=1e-6)
 
 
-def test_g2cn_is_two_gaussians():
-    rough = torch.from_numpy(1 - GRID)
-    high, low = gaussian(Diagonal(1 - rough), torch.ones(41, 1, dtype=torch.float64), 1, high=1.0, low=4.0, steps=100)
-    for found, exponent, length in ((high, (2 - rough) ** 2, 0.1), (low, rough**2, 0.2)):
+def test_g2cn_equals_two_gaussians():
+    laplacian = torch.from_numpy(1 - GRID)
+    high, low = gaussian(
+        Diagonal(1 - laplacian), torch.ones(41, 1, dtype=torch.float64), 1, high=1.0, low=4.0, steps=100
+    )
+    for found, exponent, length in ((high, (2 - laplacian) ** 2, 0.1), (low, laplacian**2, 0.2)):
         assert_close(found[:, 0], (1 - length**2 * exponent) ** 100)
 
 
@@ -310,13 +315,13 @@ COUPLED = [name for name in METHODS if recipe(name).propagates]
 
 
 @pytest.mark.parametrize("method", COUPLED)
-def test_a_coupled_member_alone_equals_the_same_member_in_a_batch(method):
+def test_a_coupled_member_trained_separately_equals_the_same_member_in_a_batch(method):
     graph = csbm(nodes=90, phi=-0.5, features=6, classes=3, seed=0)
-    made = recipe(method, hidden=5, epochs=12, degree=None if METHODS[method].settings.get("degree") else 3)
+    used = recipe(method, hidden=5, epochs=12, degree=None if METHODS[method].settings.get("degree") else 3)
     split = splits.stratified(graph.y, count=2)
-    inputs = model_inputs(graph, made)
-    shape = ModelShape(made, len(inputs.terms), 6, 3)
-    members = [Member(i % 2, i, replace(made, mlp_lr=0.01 * (i + 1), mlp_dropout=0.2 * i)) for i in range(3)]
+    inputs = model_inputs(graph, used)
+    shape = ModelShape(used, len(inputs.terms), 6, 3)
+    members = [Member(i % 2, i, replace(used, mlp_lr=0.01 * (i + 1), mlp_dropout=0.2 * i)) for i in range(3)]
 
     def train(members):
         masks = {"train": split.train, "validation": split.validation}
@@ -326,21 +331,21 @@ def test_a_coupled_member_alone_equals_the_same_member_in_a_batch(method):
         ((logits, _),) = chunk_logits(shape, state.group("best"), batches.chunks(), inputs.operator)
         return logits
 
-    together = train(members)
-    for i, one in enumerate(members):
-        assert_close(together[i], train([one])[0], rtol=0, atol=1e-10)
+    batched_logits = train(members)
+    for i, member in enumerate(members):
+        assert_close(batched_logits[i], train([member])[0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_learns_the_built_in_graph_saves_and_predicts(method, tmp_path):
+def test_every_method_learns_a_synthetic_graph_and_can_be_saved(method, tmp_path):
     graph = csbm(nodes=200, phi=0.8, information=1.5, seed=0)
     run = fit(graph, recipe(method, epochs=60, hidden=16), splits.stratified(graph.y, count=2), device="cpu")
     assert run.test_scores.mean() > 0.8
-    back = load_run(run.save(tmp_path))
-    assert torch.equal(back.probabilities(graph), run.probabilities(graph))
+    loaded = load_run(run.save(tmp_path))
+    assert torch.equal(loaded.probabilities(graph), run.probabilities(graph))
 
 
-def test_every_method_has_a_source_and_every_setting_of_its_file_makes_a_recipe():
+def test_every_method_has_a_source_and_valid_settings():
     for name, method in METHODS.items():
         assert method.source
         for graph, settings in method.published.items():
@@ -351,22 +356,22 @@ def test_every_method_has_a_source_and_every_setting_of_its_file_makes_a_recipe(
                 assert getattr(recipe(name, **{setting: value}), setting) == value
 
 
-class Products:
+class ProductCounter:
     """Counts the sparse products of a propagation."""
 
     def __init__(self, monkeypatch):
-        self.count, real = 0, Propagation.product
+        self.count, product = 0, Propagation.product
 
-        def counted(operator, x):
+        def counting_product(operator, x):
             self.count += 1
-            return real(operator, x)
+            return product(operator, x)
 
-        monkeypatch.setattr(Propagation, "product", counted)
+        monkeypatch.setattr(Propagation, "product", counting_product)
 
 
 @pytest.mark.parametrize("method", ["gprgnn", "bernnet", "jacobiconv", "evennet", "chebnetii", "optbasis", "favardgnn"])
-def test_a_basis_takes_k_products_for_all_members_together(method, monkeypatch):
-    built = Built(method, GRAPHS[0], degree=6)
-    products = Products(monkeypatch)
-    built.logits()
+def test_a_basis_takes_k_products_for_all_members(method, monkeypatch):
+    model = InitialModel(method, GRAPHS[0], degree=6)
+    products = ProductCounter(monkeypatch)
+    model.logits()
     assert products.count == 6

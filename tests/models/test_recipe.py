@@ -15,22 +15,22 @@ from adaptkry.spectral.propagation_matrix import Propagation
 GRAPH = csbm(nodes=60, seed=0)
 
 
-def test_published_settings_are_used_for_a_named_graph_and_yours_come_last():
+def test_given_settings_override_those_published_for_a_graph():
     found = recipe("adaptkry", "cora", hidden=32)
     assert (found.taus, found.layers, found.hidden, found.normalise) == ((0.5, 0.8, 1.1), 3, 32, True)
     assert recipe("adaptkry", "no-such-graph") == Recipe()
 
 
-def test_tied_taus_average_and_untied_taus_stand_side_by_side():
+def test_tied_taus_are_averaged_and_untied_taus_are_concatenated():
     x = GRAPH.x
-    each = [stack(krylov(Propagation(GRAPH, tau), x, 3)).transpose(0, 1) for tau in (0.5, 1.2)]
+    bases = [stack(krylov(Propagation(GRAPH, tau), x, 3)).transpose(0, 1) for tau in (0.5, 1.2)]
     tied = model_inputs(GRAPH, Recipe(taus=(0.5, 1.2), degree=3)).terms
     untied = model_inputs(GRAPH, Recipe(taus=(0.5, 1.2), degree=3, tied=False)).terms
-    torch.testing.assert_close(tied, (each[0] + each[1]) / 2)
-    torch.testing.assert_close(untied, torch.cat(each))
+    torch.testing.assert_close(tied, (bases[0] + bases[1]) / 2)
+    torch.testing.assert_close(untied, torch.cat(bases))
 
 
-def test_hop_normalisation_gives_every_hop_the_norm_of_x_and_says_how():
+def test_hop_normalisation_scales_every_hop_to_the_norm_of_x_and_returns_the_scale():
     plain = model_inputs(GRAPH, Recipe(degree=4)).terms
     found = model_inputs(GRAPH, Recipe(degree=4, hop_norm=True))
     terms, scale = found.terms, found.hop_scale
@@ -38,7 +38,7 @@ def test_hop_normalisation_gives_every_hop_the_norm_of_x_and_says_how():
     torch.testing.assert_close(terms, plain * scale[:, None, None])
 
 
-def test_normalised_rows_sum_to_one_where_their_sum_was_above_one():
+def test_normalised_rows_sum_to_at_most_one():
     graph = csbm(nodes=60, seed=0)
     graph.features.abs_()
     rows = scaled_features(graph, Recipe(normalise=True)).sum(1)
@@ -96,7 +96,7 @@ def test_settings_that_do_not_fit_the_method_are_refused(changes, message):
     ],
     ids=str,
 )
-def test_stages_that_make_no_model_are_refused(stages, message):
+def test_invalid_stages_are_refused(stages, message):
     with pytest.raises(ValueError, match=message):
         Recipe(stages=stages)
 
@@ -107,7 +107,7 @@ def test_a_model_must_end_with_one_column_per_class():
         batched.initial_weights(shape, [(0, shape.recipe)])
 
 
-def test_a_recipe_survives_plain_data():
+def test_a_recipe_is_unchanged_after_json():
     for method in METHODS:
         used = recipe(method, "cora")
         assert Recipe.from_dict(json.loads(json.dumps(used.to_dict()))) == used

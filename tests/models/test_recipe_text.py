@@ -14,7 +14,7 @@ from adaptkry.models.recipe_text import merge, parse
         ("directions=out", ("directions", ("out",))),
     ],
 )
-def test_text_is_read_as_the_kind_of_value_a_setting_holds(text, setting):
+def test_text_is_parsed_as_the_type_of_the_setting(text, setting):
     assert parse(text) == setting
 
 
@@ -31,12 +31,12 @@ def test_text_is_read_as_the_kind_of_value_a_setting_holds(text, setting):
         ("method=mlp", "unknown setting 'method'"),
     ],
 )
-def test_text_that_is_no_setting_is_refused(text, message):
+def test_invalid_settings_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         parse(text)
 
 
-def test_options_and_settings_join_and_never_contradict_each_other():
+def test_options_and_settings_are_merged_and_must_not_repeat_each_other():
     assert merge({"degree": 3, "taus": [1.0], "epochs": None}, ["hidden=8"]) == {
         "degree": 3,
         "taus": (1.0,),

@@ -53,21 +53,24 @@ def stopped(tmp_path_factory):
 
 @pytest.fixture
 def copy(stopped, tmp_path):
-    """A copy of that folder, to continue in."""
+    """A copy of that folder, in which to resume."""
     return shutil.copytree(stopped[0], tmp_path / "copy")
 
 
 @pytest.fixture
 def trained(monkeypatch):
-    """The names of the methods that are trained from now on."""
-    real, names = comparison.compare_one, []
-    monkeypatch.setattr(
-        comparison, "compare_one", lambda data, method, *rest: (names.append(method), real(data, method, *rest))[1]
-    )
+    """The names of the methods that are trained during a test, in order."""
+    compare_one, names = comparison.compare_one, []
+
+    def recording_compare_one(data, method, *rest):
+        names.append(method)
+        return compare_one(data, method, *rest)
+
+    monkeypatch.setattr(comparison, "compare_one", recording_compare_one)
     return names
 
 
-def test_entries_are_ranked_and_list_their_costs(entries):
+def test_entries_are_ranked_and_have_costs(entries):
     means = [one["mean"] for one in entries]
     assert means == sorted(means, reverse=True)
     for one in entries:
@@ -79,7 +82,7 @@ def test_entries_are_ranked_and_list_their_costs(entries):
     assert max(gcn["tried"], key=lambda row: row["validation"])["settings"] == gcn["rows"][0]["settings"]
 
 
-def test_intervals_are_students_and_differences_are_paired(entries):
+def test_intervals_follow_students_t_and_differences_are_paired(entries):
     best, other = entries[0], entries[-1]
     scores = comparison.test_scores(best["rows"])
     low, high = stats.t.interval(0.95, 3, scores.mean(), scores.std(ddof=1) / 2)
@@ -91,46 +94,46 @@ def test_intervals_are_students_and_differences_are_paired(entries):
 
 
 def test_the_folder_holds_every_entry_and_every_row(entries, folder):
-    page = json.loads((folder / "comparison.json").read_text())
+    document = json.loads((folder / "comparison.json").read_text())
     without_rows = [{name: value for name, value in one.items() if name != "rows"} for one in entries]
-    assert page == json.loads(json.dumps({"warnings": list(SPLITS.warnings), "methods": without_rows}))
+    assert document == json.loads(json.dumps({"warnings": list(SPLITS.warnings), "methods": without_rows}))
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     assert rows == json.loads(json.dumps([row for one in entries for row in one["rows"]]))
 
 
-def test_a_method_that_cannot_run_has_a_reason_and_is_tried_again_on_resuming(monkeypatch, tmp_path, trained):
-    real, request = comparison.choose, {"device": "cpu", "epochs": 5, "out": tmp_path}
+def test_a_method_that_fails_has_a_reason_and_is_trained_again_on_resuming(monkeypatch, tmp_path, trained):
+    original, request = comparison.choose, {"device": "cpu", "epochs": 5, "out": tmp_path}
 
     def choose(data, recipes, *rest, **options):
         if recipes[0].method == "asgc":
             raise MemoryError("the dense solve does not fit")
-        return real(data, recipes, *rest, **options)
+        return original(data, recipes, *rest, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(comparison, "choose", choose)
         found = compare(GRAPH, ["asgc", "mlp"], SPLITS, **request)
     assert [one["method"] for one in found] == ["mlp", "asgc"]
     assert found[1]["failed"] == "the dense solve does not fit"
-    page = json.loads((tmp_path / "comparison.json").read_text())
-    assert page["methods"][1]["mean"] is None
+    document = json.loads((tmp_path / "comparison.json").read_text())
+    assert document["methods"][1]["mean"] is None
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 4
     trained.clear()
-    again = {one["method"]: one for one in compare(GRAPH, ["asgc", "mlp"], SPLITS, resume=True, **request)}
+    resumed = {one["method"]: one for one in compare(GRAPH, ["asgc", "mlp"], SPLITS, resume=True, **request)}
     assert trained == ["asgc"]
-    assert again["asgc"]["failed"] is None
-    assert again["mlp"]["mean"] == found[0]["mean"]
+    assert resumed["asgc"]["failed"] is None
+    assert resumed["mlp"]["mean"] == found[0]["mean"]
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
 
 
 def test_a_stopped_comparison_continues_with_the_methods_that_are_missing(entries, copy, trained):
-    again = compare(GRAPH, NAMES, SPLITS, out=copy, resume=True, **QUICK)
+    resumed = compare(GRAPH, NAMES, SPLITS, out=copy, resume=True, **QUICK)
     assert trained == ["gcn"]
     for name in ("method", "mean", "low", "high", *DIFFERENCES):
-        assert [one[name] for one in again] == [one[name] for one in entries]
+        assert [one[name] for one in resumed] == [one[name] for one in entries]
 
 
-def test_no_finished_method_is_lost_on_resuming_with_fewer(stopped, copy, trained):
-    for name in ("comparison.json", "rows.jsonl"):  # both are written again from the journal
+def test_resuming_with_fewer_methods_keeps_all_finished_ones(stopped, copy, trained):
+    for name in ("comparison.json", "rows.jsonl"):  # both are rewritten from the journal
         (copy / name).unlink()
     kept = compare(GRAPH, ["mlp"], SPLITS, out=copy, resume=True, **QUICK)
     assert trained == []
@@ -155,7 +158,7 @@ def test_no_finished_method_is_lost_on_resuming_with_fewer(stopped, copy, traine
     ],
     ids=["epochs", "hidden", "fewer-splits", "other-splits", "other-graph"],
 )
-def test_another_comparison_is_not_continued(copy, trained, other, named):
+def test_resuming_another_comparison_is_refused(copy, trained, other, named):
     before = {path.name: path.read_bytes() for path in copy.iterdir()}
     request = {"data": GRAPH, "methods": NAMES, "splits": SPLITS, "out": copy, "resume": True} | QUICK | other
     with pytest.raises(ValueError, match=f"was started with other settings: {named}"):
@@ -164,7 +167,7 @@ def test_another_comparison_is_not_continued(copy, trained, other, named):
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == before
 
 
-def test_a_damaged_method_is_refused_and_one_that_was_cut_off_is_trained_again(copy, trained):
+def test_a_damaged_entry_is_refused_and_an_incomplete_last_one_is_trained_again(copy, trained):
     journal = copy / "journal.jsonl"
     header, first, second = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(header + first[:100] + b"\n" + second)
@@ -184,7 +187,7 @@ def test_a_method_whose_trainings_all_fail_has_a_reason():
     assert "finite" in found["failed"]
 
 
-def test_published_settings_are_used_as_they_are_and_others_are_chosen_from_a_grid():
+def test_published_settings_are_the_only_alternative_and_others_form_a_grid():
     assert alternatives("bernnet", "cora") == [recipe("bernnet", "cora")]
     tried = alternatives("gcn", "cora")
     assert {(one.mlp_lr, one.mlp_decay) for one in tried} == {(a, b) for a in (0.002, 0.01, 0.05) for b in (0.0, 5e-4)}
@@ -203,17 +206,17 @@ def test_recipes_of_one_batch_differ_in_settings_per_member_only(method):
 
 
 def test_peak_memory_includes_what_was_allocated_and_freed():
-    with memory.peak() as quiet:
+    with memory.peak() as before:
         pass
-    if quiet.bytes is None:
+    if before.bytes is None:
         pytest.skip("this system does not report it")
-    with memory.peak() as loud:
+    with memory.peak() as after:
         np.ones(2**25).sum()  # 256 MiB
-    assert loud.bytes is not None
-    assert 200 * 2**20 < loud.bytes - quiet.bytes < 400 * 2**20
+    assert after.bytes is not None
+    assert 200 * 2**20 < after.bytes - before.bytes < 400 * 2**20
 
 
-def test_freed_memory_that_is_kept_does_not_count_in_the_next_measurement():
+def test_freed_memory_that_is_kept_is_not_part_of_the_next_measurement():
     script = """
 import numpy as np
 from adaptkry.common import memory

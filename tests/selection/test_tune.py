@@ -45,7 +45,7 @@ def tune(out: Path | None = None, graph=GRAPH, splits=SPLITS, trials: Any = 8, t
 
 
 def without_times(trials):
-    """Trials as they are after a file, without their duration, which differs from run to run."""
+    """Return trials as JSON gives them back, without their duration, which differs between runs."""
     plain = json.loads(json.dumps(trials))
     return [{name: value for name, value in trial.items() if name != "seconds"} for trial in plain]
 
@@ -55,15 +55,15 @@ def rows_of(run):
 
 
 def count_fits(monkeypatch):
-    """Numbers of recipes that are trained as one batch from now on."""
+    """Return the list to which every later call of `fit` appends its number of recipes."""
     sizes = []
 
-    def counted(data, method, *rest, **options):
+    def counting_fit(data, method, *rest, **options):
         sizes.append(1 if isinstance(method, Recipe) else len(method))
         return fit(data, method, *rest, **options)
 
     for module in (trial_module, tune_module):
-        monkeypatch.setattr(module, "fit", counted)
+        monkeypatch.setattr(module, "fit", counting_fit)
     return sizes
 
 
@@ -104,9 +104,9 @@ def test_a_trial_records_everything_except_a_test_score(tuned, folder):
 def test_labels_of_test_nodes_change_no_trial():
     single = SPLITS.take(1)
     other = GRAPH.relabelled(torch.where(single.test[0], 1 - GRAPH.y, GRAPH.y))
-    ours, theirs = (tune(splits=single, graph=graph) for graph in (GRAPH, other))
-    assert without_times(ours.trials) == without_times(theirs.trials)
-    assert ours.run.test_scores[0] == pytest.approx(1 - theirs.run.test_scores[0])
+    original, relabelled = (tune(splits=single, graph=graph) for graph in (GRAPH, other))
+    assert without_times(original.trials) == without_times(relabelled.trials)
+    assert original.run.test_scores[0] == pytest.approx(1 - relabelled.run.test_scores[0])
 
 
 def test_the_same_seed_gives_the_same_trials_and_another_seed_gives_others(tuned):
@@ -182,7 +182,7 @@ def test_the_search_finds_the_direction_that_predicts_the_classes():
     assert best["validation"] > trials[0]["validation"] + 0.05  # the defaults use both
 
 
-def test_failed_trials_are_counted_and_the_search_continues(monkeypatch):
+def test_failed_trials_have_a_reason_and_the_search_continues(monkeypatch):
     def failing_fit(data, recipes, splits, **options):
         assert options["test"] is False
         if recipes[0].hidden == 256:
@@ -214,7 +214,7 @@ def test_recipes_that_do_not_fit_as_one_batch_are_trained_one_after_the_other(mo
     assert without_times(train_trials(DATA, recipes, SPLITS, "cpu")) == expected
 
 
-def test_a_search_in_which_every_trial_fails_gives_the_first_reason(monkeypatch):
+def test_if_every_trial_fails_the_error_has_the_first_reason(monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("out of memory\nwith a long explanation")
 
@@ -240,7 +240,7 @@ def test_every_method_has_a_space_whose_settings_are_valid_recipes(method):
 
 
 @pytest.mark.parametrize("method", ["adaptkry", "orthkry", "asgc", "unifilter", "gprgnn", "gcn", "mlp"])
-def test_a_search_runs_for_methods_of_every_structure(method, tmp_path):
+def test_tune_works_for_methods_of_every_kind(method, tmp_path):
     run, trials = tune(tmp_path, method=method, trials=3, together=3, epochs=3)
     assert [trial["state"] for trial in trials] == ["complete"] * 3
     written = recipe_text.from_toml(tmp_path / "tuned.toml")
@@ -268,7 +268,7 @@ def test_parameters_outside_the_space_are_left_out():
     assert "taus_1" not in to_parameters(ADAPTKRY_SPACE, vars(recipe("adaptkry", taus=(0.55,))))
 
 
-def test_a_small_space_ends_the_search_when_all_of_it_was_tried():
+def test_the_search_ends_when_a_small_space_is_exhausted():
     trials = tune(method="gcn", trials=40, together=8, epochs=2).trials
     assert len({recipe_of(trial) for trial in trials}) == len(trials) == 6
 
@@ -308,19 +308,19 @@ def test_trials_are_neither_overwritten_nor_mixed_with_those_of_another_search(f
 
 
 def test_without_optuna_the_error_says_what_to_install(monkeypatch):
-    real = builtins.__import__
+    original_import = builtins.__import__
 
-    def without(name, *rest):
+    def import_without_optuna(name, *rest):
         if name.partition(".")[0] == "optuna":
             raise ImportError(name)
-        return real(name, *rest)
+        return original_import(name, *rest)
 
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(builtins, "__import__", import_without_optuna)
     with pytest.raises(ImportError, match=r"pip install 'adaptkry\[tune\]'"):
         tune(trials=1)
 
 
-def test_every_setting_survives_a_file(tmp_path):
+def test_settings_written_to_a_file_are_read_back(tmp_path):
     for name, method in METHODS.items():
         for graph in (None, *method.published):
             used = recipe(name, graph)
@@ -349,19 +349,19 @@ def test_a_file_without_valid_settings_is_refused(text, message, tmp_path):
 
 
 def test_a_tuned_run_is_a_run_folder_and_fit_gives_the_same_rows_again(tmp_path, command):
-    words = ["csbm-directed", "--splits", 2, "--split", "stratified"]
+    arguments = ["csbm-directed", "--splits", 2, "--split", "stratified"]
     options = ["--epochs", 10, "--trials", 4, "--together", 2]
-    printed = command("tune", *words, *options, "--out", "tuned", cwd=tmp_path).out
+    printed = command("tune", *arguments, *options, "--out", "tuned", cwd=tmp_path).out
     for part in ("best of 4 trials", "validation accuracy", "test accuracy", "optimistic", "tuned/report.html"):
         assert part in printed
     files = {path.name for path in (tmp_path / "tuned").iterdir()}
     assert {"run.json", "rows.jsonl", "picture.png", "facts.json", "report.html", "trials.jsonl", "tuned.toml"} <= files
-    again = command("fit", *words, "--settings", "tuned/tuned.toml", "--out", "again", "--json", cwd=tmp_path)
-    found = json.loads(again.out)
+    printed = command("fit", *arguments, "--settings", "tuned/tuned.toml", "--out", "again", "--json", cwd=tmp_path)
+    found = json.loads(printed.out)
     assert found["rows"] == [json.loads(line) for line in (tmp_path / "tuned" / "rows.jsonl").read_text().splitlines()]
 
 
-def test_an_interrupted_search_says_what_is_kept_and_how_to_continue(tmp_path, command, monkeypatch):
+def test_an_interrupted_search_prints_what_is_kept_and_how_to_resume(tmp_path, command, monkeypatch):
     """Ctrl-C in this process, in the third trial."""
     calls = []
 
@@ -372,10 +372,10 @@ def test_an_interrupted_search_says_what_is_kept_and_how_to_continue(tmp_path, c
         return train_trials(*arguments)
 
     monkeypatch.setattr(tune_module, "train_trials", interrupted)
-    words = ["--trials", 1000, "--together", 1, "--splits", 2, "--epochs", 5, "--out", "long"]
+    arguments = ["--trials", 1000, "--together", 1, "--splits", 2, "--epochs", 5, "--out", "long"]
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
     try:
-        printed = command("tune", "csbm", *words, code=130, cwd=tmp_path).err
+        printed = command("tune", "csbm", *arguments, code=130, cwd=tmp_path).err
     finally:
         signal.signal(signal.SIGINT, before)
     assert len((tmp_path / "long" / "trials.jsonl").read_text().splitlines()) == 1 + 2  # a header, two trials
@@ -383,7 +383,7 @@ def test_an_interrupted_search_says_what_is_kept_and_how_to_continue(tmp_path, c
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["tune", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
         (["tune", "csbm", "--trials", "0"], "trials must be 1 or more; got 0"),
@@ -396,9 +396,9 @@ def test_an_interrupted_search_says_what_is_kept_and_how_to_continue(tmp_path, c
     ],
     ids=lambda value: "-".join(value[2:]) if isinstance(value, list) else "",
 )
-def test_a_mistake_of_the_user_is_one_message(words, message, tmp_path, command):
+def test_invalid_arguments_give_one_message(arguments, message, tmp_path, command):
     (tmp_path / "mlp.toml").write_text('method = "mlp"\n')
-    assert message in " ".join(command(*words, code=2, cwd=tmp_path).err.split())
+    assert message in " ".join(command(*arguments, code=2, cwd=tmp_path).err.split())
 
 
 def test_help_has_examples_and_says_what_is_tried_first(command):

@@ -1,4 +1,4 @@
-"""Training from a basis folder: the results of training in memory, whatever is killed on the way."""
+"""Training from a basis folder gives the results of training in memory, also after it was killed."""
 
 import csv
 import os
@@ -49,7 +49,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def graph_of(unknown=0.0, **options):
-    """A graph of which a share of the labels is not known."""
+    """Return a graph in which a share of the labels is unknown."""
     graph = csbm(nodes=NODES, phi=-0.6, information=0.7, classes=3, seed=0, **options)
     graph.y[torch.rand(NODES, generator=torch.Generator().manual_seed(1)) < unknown] = -1
     return graph
@@ -60,13 +60,13 @@ GRAPH = graph_of()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two taus, three hops, in blocks of a few columns."""
+    """A basis folder with two taus and three hops, in blocks of six columns."""
     return propagate(GRAPH, tmp_path_factory.mktemp("disk") / "basis", taus=[0.5, 1.0], degree=3, columns=6)
 
 
 @pytest.fixture
 def small_slabs(monkeypatch):
-    """Slabs of some 40 rows, so that a small folder has several."""
+    """Use slabs of about 40 rows, so that a small folder has several."""
     slab_bytes = 40 * 3 * 16 * 4
     monkeypatch.setattr(SlabPlan, "for_rows", staticmethod(partial(SlabPlan.for_rows, slab_bytes=slab_bytes)))
 
@@ -105,7 +105,7 @@ def assert_same_run(one, other, rtol=1e-5, atol=1e-6):
 
 @pytest.mark.usefixtures("small_slabs")
 @pytest.mark.parametrize("shape", [{}, {"batch_norm": True, "layers": 3}, {"tied": False}, {"method": "sign"}], ids=str)
-def test_training_from_disk_is_training_in_memory_for_several_splits_and_settings(folder, shape):
+def test_training_from_disk_equals_training_in_memory_for_several_splits_and_settings(folder, shape):
     used = folder_recipe(folder, **quick(**shape))
     pair = [used, replace(used, mlp_lr=0.05, filter_decay=1e-3)]
     disk, memory = (fit_folder(folder, pair, memory=memory) for memory in (0, "1GiB"))
@@ -116,44 +116,44 @@ def test_training_from_disk_is_training_in_memory_for_several_splits_and_setting
 @pytest.mark.usefixtures("small_slabs")
 def test_batches_from_disk_and_from_memory_are_the_same(folder):
     used, splits = folder_recipe(folder, **quick()), FolderData(folder).splits("stratified", 2)
-    on_disk, held = (prepare(folder, used, splits, 17, memory).batches for memory in (0, "1GiB"))
+    on_disk, in_memory = (prepare(folder, used, splits, 17, memory).batches for memory in (0, "1GiB"))
     assert isinstance(on_disk, SlabBatches)
-    assert isinstance(held, SlabBatches)
+    assert isinstance(in_memory, SlabBatches)
     assert isinstance(on_disk.source, FolderTerms)
-    assert isinstance(held.source, InMemoryTerms)
-    assert on_disk.plan.slabs == held.plan.slabs > 3
+    assert isinstance(in_memory.source, InMemoryTerms)
+    assert on_disk.plan.slabs == in_memory.plan.slabs > 3
     all_rows = torch.ones(NODES, dtype=torch.bool)
     for epoch in range(2):
-        pairs = zip(on_disk.training_chunks(epoch, all_rows), held.training_chunks(epoch, all_rows), strict=True)
-        for (ours, rows), (theirs, others) in pairs:
-            assert_same_bits(ours, theirs)
-            assert_same_bits(rows, others)
+        pairs = zip(on_disk.training_chunks(epoch, all_rows), in_memory.training_chunks(epoch, all_rows), strict=True)
+        for (terms, rows), (expected_terms, expected_rows) in pairs:
+            assert_same_bits(terms, expected_terms)
+            assert_same_bits(rows, expected_rows)
 
 
 @pytest.mark.usefixtures("small_slabs")
-def test_a_member_trained_alone_equals_the_same_member_in_a_batch(folder):
+def test_a_member_trained_separately_equals_the_same_member_in_a_batch(folder):
     used = folder_recipe(folder, **quick())
     pair = [used, replace(used, mlp_lr=0.05, mlp_dropout=0.0)]
-    together = fit_folder(folder, pair, count=3)
-    alone = fit_folder(folder, pair[1], count=3)
-    for name, w in alone.weights.items():
-        torch.testing.assert_close(together.weights[name][3:], w, rtol=1e-4, atol=1e-5)
+    batch = fit_folder(folder, pair, count=3)
+    separate = fit_folder(folder, pair[1], count=3)
+    for name, w in separate.weights.items():
+        torch.testing.assert_close(batch.weights[name][3:], w, rtol=1e-4, atol=1e-5)
     first = FolderData(folder).splits("stratified", 3).take(1)
     only = fit_folder(folder, used, first)
     for name, w in only.weights.items():
-        torch.testing.assert_close(together.weights[name][:1], w, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(batch.weights[name][:1], w, rtol=1e-4, atol=1e-5)
 
 
 def test_recipes_with_other_taus_share_the_batches(folder):
-    quiet = quick(filter_dropout=0.0)  # which would be drawn for more terms
-    trio = [folder_recipe(folder, taus=taus, **quiet) for taus in ((0.5, 1.0), (1.0,), (0.5,))]
-    together = fit_folder(folder, trio)
-    alone = fit_folder(folder, trio[1])
-    for name, w in alone.weights.items():
-        torch.testing.assert_close(together.weights[name][2:4], w, rtol=1e-4, atol=1e-5)
+    no_dropout = quick(filter_dropout=0.0)  # a batch draws dropout for the terms of all taus
+    trio = [folder_recipe(folder, taus=taus, **no_dropout) for taus in ((0.5, 1.0), (1.0,), (0.5,))]
+    batch = fit_folder(folder, trio)
+    separate = fit_folder(folder, trio[1])
+    for name, w in separate.weights.items():
+        torch.testing.assert_close(batch.weights[name][2:4], w, rtol=1e-4, atol=1e-5)
 
 
-def test_one_batch_of_all_rows_is_the_full_batch_of_the_graph(folder):
+def test_one_batch_of_all_rows_equals_the_full_batch_of_the_graph(folder):
     """The results of `fit` on the graph itself: the same splits, no dropout, all rows in one step."""
     used = folder_recipe(folder, **quick(filter_dropout=0.0, mlp_dropout=0.0))
     splits = FolderData(folder).splits("stratified", 2)
@@ -170,7 +170,7 @@ def test_one_batch_of_all_rows_is_the_full_batch_of_the_graph(folder):
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
 @pytest.mark.parametrize(("rows", "batch_size"), [(300, 17), (64, 64), (7, 2)])
-def test_every_labelled_row_is_seen_once_per_epoch_in_equally_many_steps_by_every_process(rows, batch_size, processes):
+def test_every_epoch_has_every_labelled_row_once_and_equally_many_steps_per_process(rows, batch_size, processes):
     known = torch.rand(rows, generator=torch.Generator().manual_seed(0)) < 0.7
     plan = SlabPlan.for_rows(known, 2**20, batch_size, processes)
     source, labels = InMemoryTerms(torch.zeros(1, rows, 1)), torch.zeros(rows, dtype=torch.long)
@@ -187,10 +187,10 @@ def test_every_labelled_row_is_seen_once_per_epoch_in_equally_many_steps_by_ever
             seen += [row for step in steps for row in step.tolist()]
         assert sorted(seen) == known.nonzero()[:, 0].tolist()
         orders.append(seen)
-    assert orders[0] != orders[1] or rows < 10  # another order every epoch
+    assert orders[0] != orders[1] or rows < 10  # a different order in every epoch
 
 
-def test_readers_give_the_mean_of_terms_and_degrees_that_are_a_prefix(folder):
+def test_readers_return_the_mean_of_terms_and_lower_degrees(folder):
     stored = folder.slab(10, 60)  # [2 taus x 4 hops, ...]
     reader = BasisReader(folder, stored_terms(folder, folder_recipe(folder, degree=2)))
     found = reader.read(10, 60, reader.buffer(70))
@@ -203,21 +203,21 @@ def test_readers_give_the_mean_of_terms_and_degrees_that_are_a_prefix(folder):
 def test_a_reader_that_fails_raises_an_error_and_one_that_is_abandoned_ends(folder, tmp_path):
     reader = BasisReader(folder)
     for _ in reader.ranges([(0, 10), (10, 20), (20, 30)]):
-        break  # the thread must not keep the program waiting
+        break  # the reading thread must not block the program
     copy = tmp_path / "copy"
     copy.mkdir()
     for file in folder.path.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
-    torn = BasisReader(BasisFolder.open(copy))
-    path = torn.blocks[-1][2].path
+    damaged = BasisReader(BasisFolder.open(copy))
+    path = damaged.blocks[-1][2].path
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ValueError, match="the file is shorter"):
-        list(torn.ranges([(0, 10), (290, 300)]))
+        list(damaged.ranges([(0, 10), (290, 300)]))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("taus", [(0.5, 1.0), (1.0,)])
-def test_folders_of_either_precision_with_labelled_rows_only(tmp_path, dtype, taus):
+def test_folders_of_both_dtypes_with_labelled_rows_only(tmp_path, dtype, taus):
     graph = graph_of(unknown=0.4)
     known = int((graph.y >= 0).sum())
     basis = propagate(graph, tmp_path / "b", taus=[0.5, 1.0], degree=2, rows="labelled", dtype=dtype)
@@ -225,7 +225,7 @@ def test_folders_of_either_precision_with_labelled_rows_only(tmp_path, dtype, ta
     used = folder_recipe(basis, taus=taus, **quick(epochs=25))
     disk, memory = (fit_folder(basis, used, memory=memory, batch_size=64) for memory in (0, "1GiB"))
     assert_same_run(disk, memory)
-    assert disk.test_scores.mean() > 0.6  # chance is a third
+    assert disk.test_scores.mean() > 0.6  # a random prediction scores 1/3
     streamed = torch.cat([probabilities for _, probabilities in folder_probabilities(disk, basis)])
     exact = disk.probabilities(graph)[basis.rows]
     torch.testing.assert_close(streamed, exact, rtol=0, atol=2e-2 if dtype == "bfloat16" else 1e-5)
@@ -242,7 +242,7 @@ def test_unlabelled_rows_do_not_train_but_are_predicted(tmp_path):
 
 
 @pytest.mark.usefixtures("small_slabs")
-def test_predictions_are_those_of_memory_row_by_row(folder, tmp_path):
+def test_predictions_from_disk_equal_those_in_memory(folder, tmp_path):
     run = fit_folder(folder)
     expected = run.probabilities(GRAPH)
     parts = list(folder_probabilities(run, folder))
@@ -258,19 +258,19 @@ def test_predictions_are_those_of_memory_row_by_row(folder, tmp_path):
     assert [int(line["class"]) for line in table] == found.argmax(1).tolist()
 
 
-def test_test_scores_and_confusion_are_those_of_the_kept_weights_on_own_test_rows(folder):
+def test_scores_and_confusion_are_those_of_the_best_weights_on_test_rows(folder):
     splits = FolderData(folder).splits("uniform", 3)
     run = fit_folder(folder, splits=splits)
-    guess = run.member_probabilities(GRAPH).argmax(-1)[:, folder.rows]
+    predicted = run.member_probabilities(GRAPH).argmax(-1)[:, folder.rows]
     for i, result in enumerate(run.results):
-        right = (guess[i] == folder.labels)[splits.test[result.split]]
-        assert result.test == pytest.approx(float(right.float().mean()), abs=1e-6)
+        correct = (predicted[i] == folder.labels)[splits.test[result.split]]
+        assert result.test == pytest.approx(float(correct.float().mean()), abs=1e-6)
     confusion = np.array(run.info.confusion)
     assert confusion.sum() == int(splits.test.sum())
-    assert np.trace(confusion) == sum(int((guess[i] == folder.labels)[splits.test[i]].sum()) for i in range(3))
+    assert np.trace(confusion) == sum(int((predicted[i] == folder.labels)[splits.test[i]].sum()) for i in range(3))
 
 
-def test_roc_auc_is_computed_from_a_folder_too(tmp_path):
+def test_roc_auc_from_disk_equals_roc_auc_in_memory(tmp_path):
     graph = csbm(nodes=NODES, phi=-0.6, classes=2, seed=0)
     graph.info = replace(graph.info, metric="roc_auc")
     basis = propagate(graph, tmp_path / "b", taus=[1.0], degree=2)
@@ -283,10 +283,10 @@ def test_roc_auc_is_computed_from_a_folder_too(tmp_path):
 def test_the_run_folder_is_complete_without_a_graph(folder, tmp_path):
     splits = FolderData(folder).splits("stratified", 2)
     run = fit_folder(folder, splits=splits, out=tmp_path)
-    back = load_run(tmp_path)
-    assert back.info.basis_folder == str(folder.path)
+    loaded = load_run(tmp_path)
+    assert loaded.info.basis_folder == str(folder.path)
     assert not (tmp_path / "checkpoint.safetensors").exists()
-    files = write_pages(back, None, tmp_path, splits)
+    files = write_pages(loaded, None, tmp_path, splits)
     assert all(Path(files[name]).stat().st_size > 10_000 for name in ("picture", "report"))
     found = read_facts(tmp_path)
     assert found["explorer"] is None
@@ -304,12 +304,12 @@ def test_a_training_stopped_in_the_middle_ends_with_the_same_bits(folder, tmp_pa
     with pytest.raises(ValueError, match=r"other settings: batch_size was 17, now 18\."):
         fit_folder(folder, out=tmp_path, resume=True, batch_size=18)
     epochs = []
-    again = fit_folder(  # where the rows lie does not matter
+    resumed = fit_folder(  # where the rows are stored does not matter
         folder, out=tmp_path, resume=True, memory="1GiB", callbacks=[lambda state: epochs.append(state.epoch)]
     )
     assert epochs == [4, 5, 6]
     for name, w in whole.weights.items():
-        assert_same_bits(w, again.weights[name])
+        assert_same_bits(w, resumed.weights[name])
 
 
 def stop_at(state, epoch):
@@ -333,7 +333,7 @@ def stop_at(state, epoch):
     ],
     ids=str,
 )
-def test_what_a_folder_does_not_hold_is_refused(folder, options, message):
+def test_recipes_that_need_more_than_the_folder_are_refused(folder, options, message):
     with pytest.raises(ValueError, match=message):
         folder_recipe(folder, **options)
     if "method" not in options:
@@ -363,12 +363,14 @@ def test_bad_folders_splits_and_runs_are_refused(folder, tmp_path):
 
 
 def test_the_commands_fit_resume_and_predict(folder, tmp_path, monkeypatch, command):
-    def call(*words, code=0):
-        return "".join(command(*words, code=code, cwd=tmp_path))
+    def call(*arguments, code=0):
+        return "".join(command(*arguments, code=code, cwd=tmp_path))
 
     same = ("fit", folder.path, "--epochs", 4, "--splits", 2, "--device", "cpu", "--out", "run")
     assert "report:" in call(*same, "--memory", "0B", "--batch-size", 100)
-    assert "already complete" in call(*same, "--batch-size", 100, "--resume")  # where the rows lie does not matter
+    assert "already complete" in call(
+        *same, "--batch-size", 100, "--resume"
+    )  # where the rows are stored does not matter
     assert "batch_size was 100, now 50" in call(*same, "--batch-size", 50, "--resume", code=2)
     assert f"{NODES} predictions" in call("predict", "run", "--out", "p.csv")
     assert f"{NODES} predictions" in call("predict", "run", folder.path, "--out", "q.csv")
@@ -379,10 +381,23 @@ def test_the_commands_fit_resume_and_predict(folder, tmp_path, monkeypatch, comm
     assert "several processes can train on basis folders only" in call("fit", "csbm", code=2)
 
 
-def fit_words(folder, out, *more, epochs=12, device="cpu"):
-    words = ["-m", "adaptkry", "fit", folder.path, "--out", out, "--epochs", epochs, "--splits", 2, "--device", device]
-    words += ["--split", "stratified", "--batch-size", 20, "--memory", "0B", "--degree", 2, "--set", "hidden=12"]
-    return [str(word) for word in (*words, "--set", "patience=1000", *more)]
+def fit_arguments(folder, out, *more, epochs=12, device="cpu"):
+    arguments = [
+        "-m",
+        "adaptkry",
+        "fit",
+        folder.path,
+        "--out",
+        out,
+        "--epochs",
+        epochs,
+        "--splits",
+        2,
+        "--device",
+        device,
+    ]
+    arguments += ["--split", "stratified", "--batch-size", 20, "--memory", "0B", "--degree", 2, "--set", "hidden=12"]
+    return [str(argument) for argument in (*arguments, "--set", "patience=1000", *more)]
 
 
 ENVIRONMENT = {
@@ -395,9 +410,9 @@ ENVIRONMENT = {
 }
 
 
-def start(words, launcher=()):
+def start(arguments, launcher=()):
     return subprocess.Popen(
-        [sys.executable, *launcher, *words],
+        [sys.executable, *launcher, *arguments],
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -414,20 +429,20 @@ def wait_for(path: Path, process, seconds=60):
 
 
 def finish(process, seconds=120):
-    said, _ = process.communicate(timeout=seconds)
-    assert process.returncode == 0, said
-    return said
+    output, _ = process.communicate(timeout=seconds)
+    assert process.returncode == 0, output
+    return output
 
 
 @pytest.mark.slow
-def test_a_training_killed_with_minus_nine_resumes_to_the_same_results(folder, tmp_path):
-    killed = start(fit_words(folder, tmp_path / "killed", epochs=200))
+def test_a_killed_training_resumes_to_the_same_results(folder, tmp_path):
+    killed = start(fit_arguments(folder, tmp_path / "killed", epochs=200))
     wait_for(tmp_path / "killed" / "checkpoint.safetensors", killed)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert not (tmp_path / "killed" / "run.json").exists()
-    finish(start(fit_words(folder, tmp_path / "killed", "--resume", epochs=200)))
-    finish(start(fit_words(folder, tmp_path / "whole", epochs=200)))
+    finish(start(fit_arguments(folder, tmp_path / "killed", "--resume", epochs=200)))
+    finish(start(fit_arguments(folder, tmp_path / "whole", epochs=200)))
     one, other = (load_run(tmp_path / name) for name in ("whole", "killed"))
     assert [result.test for result in one.results] == [result.test for result in other.results]
     for name, w in one.weights.items():
@@ -438,27 +453,27 @@ TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalon
 
 
 @pytest.mark.distributed
-def test_two_processes_step_as_one_with_their_gradients_averaged(folder, tmp_path):
-    finish(start(fit_words(folder, tmp_path, "--set", "select=last", epochs=3), TORCHRUN))
+def test_two_processes_average_their_gradients(folder, tmp_path):
+    finish(start(fit_arguments(folder, tmp_path, "--set", "select=last", epochs=3), TORCHRUN))
     run = load_run(tmp_path)
-    weights, losses = averaged_by_hand(folder, run)
+    weights, losses = expected_of_two_processes(folder, run)
     for name, w in weights.items():
         torch.testing.assert_close(run.weights[name], w, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-5)
 
 
 @pytest.mark.gpu
-def test_gpu_two_processes_that_share_a_gpu_step_as_one(folder, tmp_path):
-    plain = ("--set", "select=last", "--set", "mlp_dropout=0")  # a GPU draws other random numbers
-    finish(start(fit_words(folder, tmp_path, *plain, epochs=3, device="cuda:0"), TORCHRUN))
+def test_gpu_two_processes_that_share_a_gpu_average_their_gradients(folder, tmp_path):
+    plain = ("--set", "select=last", "--set", "mlp_dropout=0")  # a GPU draws different random numbers
+    finish(start(fit_arguments(folder, tmp_path, *plain, epochs=3, device="cuda:0"), TORCHRUN))
     run = load_run(tmp_path)
     assert run.results[0].device == torch.cuda.get_device_name(0)
-    # Losses and not weights: Adam enlarges what rounding does to small gradients.
-    _, losses = averaged_by_hand(folder, run)
+    # Losses instead of weights: Adam amplifies rounding errors of small gradients.
+    _, losses = expected_of_two_processes(folder, run)
     np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-3)
 
 
-def averaged_by_hand(folder, run, epochs=3):
+def expected_of_two_processes(folder, run, epochs=3):
     """Weights and losses [epochs, b] of two processes, computed by this one."""
     used, splits = run.recipes[0], FolderData(folder).splits("stratified", 2)
     pair = []
@@ -484,20 +499,20 @@ def averaged_by_hand(folder, run, epochs=3):
 
 
 def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(folder, tmp_path_factory):
-    place = tmp_path_factory.mktemp("undisturbed")
-    finish(start(fit_words(folder, place, epochs=120), TORCHRUN))
-    return load_run(place)
+def uninterrupted(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("uninterrupted")
+    finish(start(fit_arguments(folder, path, epochs=120), TORCHRUN))
+    return load_run(path)
 
 
 @pytest.mark.distributed
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_group_that_loses_a_process_ends_with_the_same_results(folder, undisturbed, tmp_path, rank):
-    killed = start(fit_words(folder, tmp_path / "killed", epochs=120), TORCHRUN)
+def test_a_group_that_loses_a_process_ends_with_the_same_results(folder, uninterrupted, tmp_path, rank):
+    killed = start(fit_arguments(folder, tmp_path / "killed", epochs=120), TORCHRUN)
     wait_for(tmp_path / "killed" / "checkpoint.safetensors", killed)
     workers = children(killed.pid)
     assert len(workers) == 2
@@ -506,28 +521,30 @@ def test_a_group_that_loses_a_process_ends_with_the_same_results(folder, undistu
     assert not (tmp_path / "killed" / "run.json").exists()
     finish(killed)
     found = load_run(tmp_path / "killed")
-    assert [result.test for result in found.results] == [result.test for result in undisturbed.results]
-    for name, w in undisturbed.weights.items():
+    assert [result.test for result in found.results] == [result.test for result in uninterrupted.results]
+    for name, w in uninterrupted.weights.items():
         assert_same_bits(w, found.weights[name])
 
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("small_slabs")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_gpu_training_from_disk_is_training_held_on_the_gpu(tmp_path, dtype, monkeypatch):
+def test_gpu_training_from_disk_equals_training_in_gpu_memory(tmp_path, dtype, monkeypatch):
     basis = propagate(GRAPH, tmp_path / "b", taus=[0.5, 1.0], degree=3, dtype=dtype)
     used = folder_recipe(basis, **quick(epochs=20))
-    disk, held = (fit_folder(basis, used, count=3, memory=memory, device="cuda") for memory in (0, "1GiB"))
-    assert_same_run(disk, held, rtol=1e-3, atol=1e-4)
-    monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda _: None)  # TF32 would be all that is seen
-    plain = replace(used, mlp_dropout=0.0, filter_dropout=0.0)  # a GPU draws other random numbers
+    disk, in_memory = (fit_folder(basis, used, count=3, memory=memory, device="cuda") for memory in (0, "1GiB"))
+    assert_same_run(disk, in_memory, rtol=1e-3, atol=1e-4)
+    monkeypatch.setattr(
+        torch, "set_float32_matmul_precision", lambda _: None
+    )  # the error of TF32 would hide all others
+    plain = replace(used, mlp_dropout=0.0, filter_dropout=0.0)  # a GPU draws different random numbers
     cpu, gpu = (fit_folder(basis, plain, count=3, memory=0, device=device) for device in ("cpu", "cuda"))
     np.testing.assert_allclose(cpu.curves["loss"], gpu.curves["loss"], rtol=1e-3)
 
 
-def test_methods_that_a_folder_serves_are_those_that_train_from_it(folder):
-    served = [name for name in ("adaptkry", "mlp", "lowpass", "sgc", "sign") if is_stored(recipe(name))]
-    assert served == ["adaptkry", "mlp", "lowpass", "sgc", "sign"]
-    for name in served:
+def test_methods_that_a_folder_supports_can_be_trained(folder):
+    methods = [name for name in ("adaptkry", "mlp", "lowpass", "sgc", "sign") if is_stored(recipe(name))]
+    assert methods == ["adaptkry", "mlp", "lowpass", "sgc", "sign"]
+    for name in methods:
         run = fit_folder(folder, folder_recipe(folder, name, epochs=2, hidden=8), count=1)
         assert run.results[0].test is not None

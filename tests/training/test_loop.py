@@ -24,7 +24,7 @@ SPLITS = 4
 def masks():
     order = torch.stack([torch.randperm(150, generator=torch.Generator().manual_seed(s)) for s in range(SPLITS)])
     blank = torch.zeros(SPLITS, 150, dtype=torch.bool)
-    # of unequal sizes, so that the shorter ones are padded
+    # of different sizes, so that the smaller ones are padded
     train = torch.stack([blank[s].scatter(0, order[s, : 80 + 3 * s], True) for s in range(SPLITS)])
     return {"train": train, "validation": blank.scatter(1, order[:, 100:120], True)}
 
@@ -65,20 +65,20 @@ def train(members, *, epochs=60, settings=None, **options) -> GradientDescent:
 
 
 def logits(training: GradientDescent) -> torch.Tensor:
-    """Of all nodes with the kept weights: [b, n, c]."""
+    """Return the logits of all nodes with the best weights: [b, n, c]."""
     batches, best = training.batches, training.state.group("best")
     parts = chunk_logits(training.shape, best, batches.chunks(), batches.operator)
     return torch.cat([part for part, _ in parts], 1)
 
 
 @pytest.mark.parametrize("settings", [{}, {"batch_norm": True}, {"combine": "concat"}], ids=str)
-def test_a_member_alone_equals_the_same_member_in_a_batch(settings):
-    together = train(MEMBERS, settings=settings)
+def test_a_member_trained_separately_equals_the_same_member_in_a_batch(settings):
+    batch = train(MEMBERS, settings=settings)
     for i, one in enumerate(MEMBERS):
-        alone = train([one], settings=settings)
-        torch.testing.assert_close(logits(together)[i], logits(alone)[0], rtol=0, atol=1e-10)
+        separate = train([one], settings=settings)
+        torch.testing.assert_close(logits(batch)[i], logits(separate)[0], rtol=0, atol=1e-10)
         for name in ("best_score", "best_epoch"):
-            assert together.state[name][i] == alone.state[name][0]
+            assert batch.state[name][i] == separate.state[name][0]
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not():
@@ -89,12 +89,12 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not():
 
 
 @pytest.mark.parametrize("optimiser", [torch.optim.Adam, torch.optim.AdamW])
-def test_steps_equal_torchs_own_on_torchs_autograd(optimiser):
+def test_steps_equal_those_of_torch_optim(optimiser):
     one = member(1, 1, 0.05, 0.01, 1e-3, 1e-2, 0.0, 0.0, 1000)
-    ours = train([one], epochs=12, settings={"optimiser": optimiser.__name__.lower()})
+    trained = train([one], epochs=12, settings={"optimiser": optimiser.__name__.lower()})
     rows = padded_rows(masks()["train"][1:2])[0][0]
-    start = batched.initial_weights(ours.shape, [(1, one.recipe)])
-    weights = {name: w[0].double().requires_grad_() for name, w in start.items()}
+    initial = batched.initial_weights(trained.shape, [(1, one.recipe)])
+    weights = {name: w[0].double().requires_grad_() for name, w in initial.items()}
     mlp = [w for name, w in weights.items() if name != "filter/weights"]
     groups = [
         {"params": mlp, "lr": 0.05, "weight_decay": 1e-3},
@@ -110,12 +110,12 @@ def test_steps_equal_torchs_own_on_torchs_autograd(optimiser):
         loss.backward()
         adam.step()
         losses.append(loss.item())
-    torch.testing.assert_close(ours.state["curve/loss"][:, 0], torch.tensor(losses), rtol=1e-6, atol=0)
+    torch.testing.assert_close(trained.state["curve/loss"][:, 0], torch.tensor(losses), rtol=1e-6, atol=0)
     for name, w in weights.items():
-        torch.testing.assert_close(ours.state[f"weights/{name}"][0], w.detach(), rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(trained.state[f"weights/{name}"][0], w.detach(), rtol=1e-9, atol=1e-12)
 
 
-def test_best_weights_are_those_of_the_first_highest_validation_score_and_patience_counts_from_there():
+def test_the_first_epoch_with_the_highest_validation_score_is_kept_and_patience_starts_there():
     found = train(MEMBERS, epochs=120)
     curve = found.state["curve/validation"]
     for i, one in enumerate(MEMBERS):
@@ -125,7 +125,7 @@ def test_best_weights_are_those_of_the_first_highest_validation_score_and_patien
         assert len(seen) in (best + one.recipe.patience + 1, 120)
 
 
-def test_a_loss_that_turns_nan_stops_that_member_and_no_other():
+def test_a_loss_that_is_not_finite_stops_only_that_member():
     broken = [MEMBERS[0], changed(MEMBERS[1], mlp_lr=1e200), MEMBERS[2]]
     found = train(broken)
     assert int(found.state["failed_epoch"][1]) >= 0
@@ -140,76 +140,76 @@ def test_one_step_over_all_nodes_equals_full_batch():
 
 
 def test_mini_batches_learn_and_do_not_depend_on_other_members():
-    together = train(MEMBERS, batch_size=60, epochs=30)
-    alone = train(MEMBERS[2:3], batch_size=60, epochs=30)
-    torch.testing.assert_close(logits(together)[2], logits(alone)[0], rtol=0, atol=1e-10)
-    assert float(together.state["best_score"].mean()) > 0.5  # chance is a third
+    batch = train(MEMBERS, batch_size=60, epochs=30)
+    separate = train(MEMBERS[2:3], batch_size=60, epochs=30)
+    torch.testing.assert_close(logits(batch)[2], logits(separate)[0], rtol=0, atol=1e-10)
+    assert float(batch.state["best_score"].mean()) > 0.5  # a random prediction scores 1/3
 
 
 def test_a_training_restored_halfway_ends_with_the_same_bits():
     whole = train(MEMBERS, settings={"batch_norm": True})
     half, rest = (make_training(whole.recipe, MEMBERS) for _ in range(2))
-    kept = {}
+    checkpoint = {}
 
     def stop(state):
         if state.epoch == 20:
-            kept.update({name: t.clone() for name, t in half.checkpoint().items()})
+            checkpoint.update({name: t.clone() for name, t in half.checkpoint().items()})
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         half.run([stop])
-    rest.restore(kept)
+    rest.restore(checkpoint)
     rest.run()
     assert torch.equal(logits(rest), logits(whole))
 
 
 @pytest.mark.parametrize("ties", ["earlier", "later"])
 @pytest.mark.parametrize("select", ["score", "loss", "last"])
-def test_the_kept_epoch_is_the_one_the_rule_names(select, ties):
+def test_the_epoch_is_kept_by_the_rule_of_the_recipe(select, ties):
     found = train(MEMBERS, epochs=50, settings={"select": select, "ties": ties, "stop": "never"})
     for i in range(len(MEMBERS)):
         score, loss = (found.state[f"curve/{name}"][:, i] for name in ("validation", "validation_loss"))
-        assert not score.isnan().any()  # nobody stopped
+        assert not score.isnan().any()  # no member stopped
         value = {"score": score, "loss": -loss, "last": torch.arange(50.0)}[select]
         best = (value == value.max()).nonzero()[-1 if ties == "later" else 0]
         assert int(found.state["best_epoch"][i]) == int(best)
         assert float(found.state["best_score"][i]) == float(score[best])
 
 
-@pytest.mark.parametrize("least", [0, 260])
-def test_stop_by_mean_compares_with_the_last_two_hundred_validation_losses(least):
-    found = train(MEMBERS, epochs=320, settings={"select": "loss", "stop": "mean", "min_epochs": least})
+@pytest.mark.parametrize("min_epochs", [0, 260])
+def test_stop_by_mean_compares_with_the_last_two_hundred_validation_losses(min_epochs):
+    found = train(MEMBERS, epochs=320, settings={"select": "loss", "stop": "mean", "min_epochs": min_epochs})
     stopped = 0
     for curve in found.state["curve/validation_loss"].T:
-        ran = int((~curve.isnan()).sum())
-        above = [e for e in range(max(201, least), ran) if curve[e] > curve[e - 200 : e].mean()]
-        assert above in ([], [ran - 1])  # the first epoch above the mean is the last one
-        assert above or ran == 320
+        epochs = int((~curve.isnan()).sum())
+        above = [e for e in range(max(201, min_epochs), epochs) if curve[e] > curve[e - 200 : e].mean()]
+        assert above in ([], [epochs - 1])  # the first epoch above the mean is the last one
+        assert above or epochs == 320
         stopped += bool(above)
     assert stopped
 
 
 @pytest.mark.parametrize("kind", ["binary", "cross_entropy"])
-def test_mean_losses_equal_torchs_own_over_the_rows_that_count(kind):
+def test_mean_losses_equal_those_of_torch_over_real_rows(kind):
     generator = torch.Generator().manual_seed(0)
     scores, classes = torch.randn(2, 6, 3, generator=generator), torch.randint(0, 3, (2, 6), generator=generator)
     row_mask = torch.tensor([[1.0] * 6, [1.0] * 4 + [0.0] * 2])
     found = mean_loss(kind, scores, classes, row_mask)
     for b, rows in enumerate((6, 4)):
-        own, expected = scores[b, :rows], classes[b, :rows]
-        one_hot = torch.nn.functional.one_hot(expected, 3).float()
-        binary = torch.nn.functional.binary_cross_entropy_with_logits(own, one_hot)
-        exact = binary if kind == "binary" else torch.nn.functional.cross_entropy(own, expected)
-        torch.testing.assert_close(found[b], exact)
+        real_scores, real_classes = scores[b, :rows], classes[b, :rows]
+        one_hot = torch.nn.functional.one_hot(real_classes, 3).float()
+        binary = torch.nn.functional.binary_cross_entropy_with_logits(real_scores, one_hot)
+        expected = binary if kind == "binary" else torch.nn.functional.cross_entropy(real_scores, real_classes)
+        torch.testing.assert_close(found[b], expected)
 
 
 @pytest.mark.gpu
-def test_gpu_members_alone_equal_members_in_a_batch_and_runs_repeat():
-    together, again = (train(MEMBERS, device="cuda") for _ in range(2))
-    assert torch.equal(logits(together), logits(again))
+def test_gpu_members_trained_separately_equal_members_in_a_batch_and_runs_are_reproducible():
+    batch, again = (train(MEMBERS, device="cuda") for _ in range(2))
+    assert torch.equal(logits(batch), logits(again))
     for i, one in enumerate(MEMBERS):
-        alone = train([one], device="cuda")
-        torch.testing.assert_close(logits(together)[i], logits(alone)[0], rtol=0, atol=1e-10)
+        separate = train([one], device="cuda")
+        torch.testing.assert_close(logits(batch)[i], logits(separate)[0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.gpu
@@ -223,14 +223,14 @@ def test_gpu_every_method_can_be_recorded(method):
 
 
 @pytest.mark.gpu
-def test_gpu_dropout_kernels_give_a_member_the_same_training_alone_and_in_a_batch_and_repeat():
-    together, again = (train(MEMBERS, device="cuda", dtype=torch.float32) for _ in range(2))
-    assert together.gpu_dropout is not None
-    assert torch.equal(logits(together), logits(again))
+def test_gpu_dropout_kernels_do_not_depend_on_other_members_and_are_reproducible():
+    batch, again = (train(MEMBERS, device="cuda", dtype=torch.float32) for _ in range(2))
+    assert batch.gpu_dropout is not None
+    assert torch.equal(logits(batch), logits(again))
     for i, one in enumerate(MEMBERS):
-        alone = train([one], device="cuda", dtype=torch.float32, epochs=5)
+        separate = train([one], device="cuda", dtype=torch.float32, epochs=5)
         early = train(MEMBERS, device="cuda", dtype=torch.float32, epochs=5)
-        torch.testing.assert_close(logits(early)[i], logits(alone)[0], rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(logits(early)[i], logits(separate)[0], rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.gpu
@@ -248,10 +248,10 @@ def test_no_host_synchronisation_inside_an_epoch():
 
 
 @pytest.mark.gpu
-def test_gpu_epochs_from_the_recording_equal_epochs_made_one_by_one(monkeypatch):
+def test_gpu_recorded_epochs_equal_epochs_that_are_not_recorded(monkeypatch):
     recorded = train(MEMBERS, device="cuda", dtype=torch.float32)
     assert recorded.can_record
     monkeypatch.setattr(RecordedEpoch, "_record", lambda _: False)
-    by_hand = train(MEMBERS, device="cuda", dtype=torch.float32)
+    not_recorded = train(MEMBERS, device="cuda", dtype=torch.float32)
     for name in ("curve/loss", "curve/validation", "best_epoch"):
-        assert torch.equal(recorded.state[name].nan_to_num(), by_hand.state[name].nan_to_num())
+        assert torch.equal(recorded.state[name].nan_to_num(), not_recorded.state[name].nan_to_num())

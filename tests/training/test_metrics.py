@@ -9,10 +9,10 @@ from adaptkry.training.metrics import accuracy, pick_metric, roc_auc
 
 @given(st.integers(0, 1000), st.booleans())
 def test_roc_auc_equals_the_mann_whitney_statistic_with_ties_and_padding(seed, tied):
-    random = torch.Generator().manual_seed(seed)
-    scores = torch.randn(2, 30, 2, generator=random)
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(2, 30, 2, generator=generator)
     scores = scores.round() if tied else scores
-    classes = torch.randint(0, 2, (2, 30), generator=random)
+    classes = torch.randint(0, 2, (2, 30), generator=generator)
     classes[:, :2] = torch.tensor([0, 1])
     row_mask = torch.ones(2, 30, dtype=torch.bool)
     row_mask[1, 25:] = False
@@ -23,7 +23,7 @@ def test_roc_auc_equals_the_mann_whitney_statistic_with_ties_and_padding(seed, t
         assert abs(float(found[b]) - expected) < 1e-9
 
 
-def test_accuracy_counts_only_what_counts():
+def test_accuracy_ignores_padding_rows():
     logits = torch.eye(3)[None].repeat(2, 1, 1)
     classes = torch.tensor([[0, 1, 0], [0, 0, 0]])
     row_mask = torch.tensor([[True, True, True], [True, True, False]])

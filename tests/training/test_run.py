@@ -37,7 +37,7 @@ def run(split):
     return fit(GRAPH, QUICK, split, device="cpu")
 
 
-def test_a_fit_beats_chance_and_its_rows_say_where_they_came_from(run):
+def test_fit_learns_and_its_rows_have_settings_and_provenance(run):
     scores = [result.test for result in run.results]
     assert np.mean(scores) > 0.75
     for row in [result.to_row() for result in run.results]:
@@ -64,22 +64,24 @@ def test_a_run_without_test_scores_is_not_reported_as_failed(split):
     assert "failed" not in run.summary()
 
 
-def test_test_scores_are_those_of_the_kept_weights_on_each_members_own_test_nodes(run, split):
-    guess = run.member_probabilities(GRAPH).argmax(-1)
+def test_scores_are_those_of_the_best_weights_on_the_test_nodes_of_each_member(run, split):
+    predicted = run.member_probabilities(GRAPH).argmax(-1)
     for i, result in enumerate(run.results):
         test = split.test[result.split]
-        assert result.test == pytest.approx(float((guess[i] == GRAPH.y)[test].float().mean()), abs=1e-6)
+        assert result.test == pytest.approx(float((predicted[i] == GRAPH.y)[test].float().mean()), abs=1e-6)
 
 
-def test_a_saved_run_comes_back_with_the_same_predictions_rows_and_curves(run, tmp_path):
+def test_a_loaded_run_has_the_same_predictions_rows_and_curves(run, tmp_path):
     run.save(tmp_path / "run")
-    back = load_run(tmp_path / "run")
-    assert torch.equal(back.probabilities(GRAPH), run.probabilities(GRAPH))
-    assert [one.to_row() for one in back.results] == json.loads(json.dumps([one.to_row() for one in run.results]))
-    assert back.info == run.info
-    assert back.shape == run.shape
-    assert back.recipes == run.recipes
-    np.testing.assert_allclose(back.curves["loss"], run.curves["loss"], rtol=1e-5)
+    loaded = load_run(tmp_path / "run")
+    assert torch.equal(loaded.probabilities(GRAPH), run.probabilities(GRAPH))
+    assert [result.to_row() for result in loaded.results] == json.loads(
+        json.dumps([result.to_row() for result in run.results])
+    )
+    assert loaded.info == run.info
+    assert loaded.shape == run.shape
+    assert loaded.recipes == run.recipes
+    np.testing.assert_allclose(loaded.curves["loss"], run.curves["loss"], rtol=1e-5)
 
 
 def test_predictions_for_a_graph_with_new_nodes(run):
@@ -99,7 +101,7 @@ def test_predictions_for_a_graph_with_new_nodes(run):
     ],
     ids=lambda changes: "-".join(map(str, changes)),
 )
-def test_every_variation_trains_predicts_and_draws(changes, split, tmp_path):
+def test_every_variant_is_trained_and_reported(changes, split, tmp_path):
     used = recipe(**{"hidden": 8, "epochs": 5, **changes})
     found = fit(GRAPH, used, split, device="cpu")
     assert found.probabilities(GRAPH).shape == (200, 2)
@@ -114,7 +116,7 @@ def test_both_directions_of_a_directed_graph_train_and_predict():
     assert found.probabilities(graph).shape == (200, 2)
 
 
-def test_the_fixed_low_pass_filter_never_moves(split):
+def test_the_weights_of_the_fixed_low_pass_filter_do_not_change(split):
     found = fit(GRAPH, recipe("lowpass", hidden=8, epochs=10), split, device="cpu")
     torch.testing.assert_close(found.weights["filter/weights"], torch.ones(3, 1))
     expected = stack(krylov(Propagation(GRAPH, 0.3), GRAPH.x, 6))[:, 6]
@@ -124,41 +126,41 @@ def test_the_fixed_low_pass_filter_never_moves(split):
 def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):
     pair = [QUICK, replace(QUICK, mlp_lr=0.05)]
     found = fit(GRAPH, pair, split, device="cpu")
-    alone = fit(GRAPH, pair[1], split, device="cpu")
+    separate = fit(GRAPH, pair[1], split, device="cpu")
     assert len(found.results) == 6
-    assert [one.test for one in found.results[3:]] == [one.test for one in alone.results]
+    assert [result.test for result in found.results[3:]] == [result.test for result in separate.results]
     with pytest.raises(ValueError, match="agree in degree"):
         fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
 
 
-def test_members_with_other_taus_share_a_batch_and_train_as_they_would_alone(split):
+def test_members_with_different_taus_train_as_one_batch_as_they_would_separately(split):
     trio = [replace(QUICK, taus=taus) for taus in ((0.5, 1.0), (0.8,), (0.5, 0.8, 1.2))]
     found = fit(GRAPH, trio, split, device="cpu")
     for i, one in enumerate(trio):
-        alone = fit(GRAPH, one, split, device="cpu")
-        np.testing.assert_allclose(found.curves["loss"][:5, 3 * i : 3 * i + 3], alone.curves["loss"][:5], rtol=1e-3)
+        separate = fit(GRAPH, one, split, device="cpu")
+        np.testing.assert_allclose(found.curves["loss"][:5, 3 * i : 3 * i + 3], separate.curves["loss"][:5], rtol=1e-3)
     torch.testing.assert_close(found.weights["basis_mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
 
 
-def test_mini_batches_come_by_themselves_where_the_basis_does_not_fit(split, monkeypatch):
+def test_mini_batches_are_used_if_the_basis_does_not_fit(split, monkeypatch):
     used = replace(QUICK, epochs=5)
     device, node = torch.device("cpu"), 4 * 16 * (4 + 3 * 3)  # features x (hops + three activations of three members)
     assert batch_size_that_fits(GRAPH, used, 3, device) is None
     monkeypatch.setattr(training_data, "free_bytes", lambda _: 100 * node)
     assert batch_size_that_fits(GRAPH, used, 3, device) == 45
     assert batch_size_that_fits(GRAPH, recipe("bernnet"), 3, device) is None
-    whole = fit(GRAPH, used, split, device="cpu", batch_size=45)
-    small = fit(GRAPH, used, split, device="cpu")
-    assert [one.test for one in small.results] == [one.test for one in whole.results]
+    explicit = fit(GRAPH, used, split, device="cpu", batch_size=45)
+    automatic = fit(GRAPH, used, split, device="cpu")
+    assert [result.test for result in automatic.results] == [result.test for result in explicit.results]
 
 
-def test_terms_are_counted_before_they_are_computed():
+def test_term_count_is_the_number_of_computed_terms():
     for changes in ({}, {"tied": False}, {"directions": ("out", "in")}, {"degree": 0}, {"method": "gcn"}):
         used = recipe(**{"taus": (0.5, 1.0), "degree": 3, **changes})
         assert used.term_count == len(model_inputs(GRAPH, used).terms)
 
 
-def test_standardised_features_do_not_care_for_units_and_new_graphs_are_scaled_as_the_trained_one(split):
+def test_standardised_features_do_not_depend_on_units_and_use_the_scale_of_the_training_graph(split):
     used = replace(QUICK, standardise=True, epochs=10)
     run = fit(GRAPH, used, split, device="cpu")
     units = torch.linspace(0.01, 300, 16)
@@ -176,22 +178,22 @@ def test_feature_columns_are_matched_by_name(split):
     names = [f"c{k}" for k in range(16)]
     named.info = replace(named.info, feature_names=names)
     run = fit(named, replace(QUICK, epochs=5), split, device="cpu")
-    turned = csbm(nodes=200, phi=-0.7, seed=0)
-    turned.features = named.x.flip(1)
-    turned.info = replace(turned.info, feature_names=names[::-1])
-    torch.testing.assert_close(run.probabilities(turned), run.probabilities(named))
-    turned.info = replace(turned.info, feature_names=[*names[1:], "else"])
+    reordered = csbm(nodes=200, phi=-0.7, seed=0)
+    reordered.features = named.x.flip(1)
+    reordered.info = replace(reordered.info, feature_names=names[::-1])
+    torch.testing.assert_close(run.probabilities(reordered), run.probabilities(named))
+    reordered.info = replace(reordered.info, feature_names=[*names[1:], "else"])
     with pytest.raises(ValueError, match="Missing: c0"):
-        run.predict(turned)
+        run.predict(reordered)
 
 
-def test_of_the_restarts_of_a_split_the_best_on_validation_counts(split):
+def test_the_best_restart_on_validation_is_chosen(split):
     found = fit(GRAPH, QUICK, split, device="cpu", restarts=4)
     assert len(found.results) == 12
     assert len(found.chosen) == 3
     for i in found.chosen:
-        others = [one for one in found.results if one.split == found.results[i].split]
-        assert found.results[i].validation == max(one.validation or 0 for one in others)
+        restarts = [result for result in found.results if result.split == found.results[i].split]
+        assert found.results[i].validation == max(result.validation or 0 for result in restarts)
     assert "over 3 trainings" in found.summary()
     mean = found.member_probabilities(GRAPH)[found.chosen].mean(0)
     torch.testing.assert_close(found.probabilities(GRAPH), mean)
@@ -214,14 +216,14 @@ def test_one_class_is_refused():
         fit(Graph([[0], [1]], torch.ones(4, 3), [0, 0, 0, 0]), QUICK)
 
 
-def test_no_gpu_where_one_was_asked_for_is_an_error(split):
+def test_a_missing_gpu_is_an_error(split):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match="needs a CUDA GPU"):
         fit(GRAPH, QUICK, split, device="cuda")
 
 
-def test_damaged_and_foreign_run_folders_are_refused(run, tmp_path):
+def test_damaged_run_folders_and_those_of_another_format_are_refused(run, tmp_path):
     folder = run.save(tmp_path / "run")
     with pytest.raises(FileNotFoundError, match=r"must hold run\.json"):
         load_run(tmp_path)
@@ -267,16 +269,16 @@ import sys, time
 from pathlib import Path
 from adaptkry.training.fit import fit
 from adaptkry.graphs import splits
-from adaptkry.graphs.synthetic import csbm, directed_csbm
+from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
 graph = csbm(nodes=200, phi=-0.7, seed=0)
 used = recipe("adaptkry", degree=3, hidden=16, epochs=200, patience=400, filter_dropout=0.2)
-slow = lambda state: (print(state.epoch, flush=True), time.sleep(float(sys.argv[2])))
-fit(graph, used, splits.stratified(graph.y, count=3), device="cpu", out=sys.argv[1], resume=True, callbacks=[slow])
+pause = lambda state: (print(state.epoch, flush=True), time.sleep(float(sys.argv[2])))
+fit(graph, used, splits.stratified(graph.y, count=3), device="cpu", out=sys.argv[1], resume=True, callbacks=[pause])
 """
 
 
-def test_a_run_killed_with_minus_nine_resumes_to_the_same_figures(tmp_path):
+def test_a_killed_run_resumes_to_the_same_results(tmp_path):
     def start(folder, pause):
         return subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder), pause], stdout=subprocess.PIPE, text=True)
 
@@ -338,7 +340,9 @@ def test_nodes_without_labels_are_not_scored(split):
 def test_a_finished_run_is_loaded_on_resuming_and_other_data_are_refused(split, tmp_path):
     first = fit(GRAPH, replace(QUICK, epochs=3), split, device="cpu", out=tmp_path)
     again = fit(GRAPH, replace(QUICK, epochs=3), split, device="cpu", out=tmp_path, resume=True, callbacks=[interrupt])
-    assert [one.to_row() for one in again.results] == json.loads(json.dumps([one.to_row() for one in first.results]))
+    assert [result.to_row() for result in again.results] == json.loads(
+        json.dumps([result.to_row() for result in first.results])
+    )
     changed = csbm(nodes=200, phi=-0.7, seed=1)
     with pytest.raises(ValueError, match="other settings: the data"):
         fit(changed, replace(QUICK, epochs=3), split, device="cpu", out=tmp_path, resume=True)
