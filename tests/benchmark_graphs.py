@@ -1,6 +1,6 @@
-"""How tests obtain the benchmark graphs: from files on disk, loaded once per session, otherwise the test is skipped.
+"""Benchmark graphs for tests: loaded from files on disk, once per session; without the files the test is skipped.
 
-The files are found where the library finds them; `conftest.py` sets $ADAPTKRY_DATA and $ADAPTKRY_CACHE.
+The library searches the folder in $ADAPTKRY_DATA, which `conftest.py` sets, as it does $ADAPTKRY_CACHE.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ def benchmark_graph(name: str) -> Graph:
 
 
 def graph_parameters(names: Iterable[str]) -> list:
-    """Names of graphs for `parametrize`: PyG parses Squirrel in more than 4 s, and Chameleon has the same format."""
+    """Names of graphs for `parametrize`. Squirrel is slow (PyG parses it in 4 s); Chameleon has the same format."""
     return [pytest.param(name, marks=pytest.mark.slow if name == "squirrel" else ()) for name in names]
 
 
 @cache
 def _load(name: str) -> Graph | str:
-    """The graph, or why it cannot be loaded: a missing graph is searched for only once."""
+    """The graph, or the reason why it cannot be loaded; cached, so that a missing graph is searched for only once."""
     try:
         return load_benchmark(CARDS[name], download=False)
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Settings of the test session (where real graphs are found, where parsed ones are cached), and the command line."""
+"""Environment of the test session (folders of benchmark graphs and of the cache), and fixtures that run commands."""
 
 import contextlib
 import io
@@ -12,14 +12,14 @@ from unittest import mock
 
 import pytest
 
-# torch's thread pool spins while it waits; with other processes on the same cores that makes tests 10x slower.
+# OpenMP threads spin while they wait; with other processes on the same cores that makes tests ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 if _SHARED.is_dir():
     os.environ.setdefault("ADAPTKRY_DATA", str(_SHARED))
 
-# A cache of this session only: each real graph is parsed once, and never read from a cache that older code wrote.
+# A cache for this session only: each benchmark graph is parsed once, and never read from a cache of older code.
 _CACHE = tempfile.TemporaryDirectory(prefix="adaptkry-test-")
 os.environ["ADAPTKRY_CACHE"] = _CACHE.name
 
@@ -57,7 +57,7 @@ def command() -> Callable[..., Output]:
 
 @pytest.fixture(scope="session")
 def ring(tmp_path_factory, command) -> Path:
-    """A folder that tests only read: a small graph as CSV files, and `run`, a run trained on it."""
+    """A read-only folder for tests: a small graph as CSV files, and `run`, a run trained on it."""
     folder = tmp_path_factory.mktemp("ring")
     names = [f"n{i}" for i in range(60)]
     edges = "".join(f"n{i},n{(i + step) % 60}\n" for i in range(60) for step in (2, 4))

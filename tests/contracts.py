@@ -1,4 +1,4 @@
-"""What every operator and every basis guarantees. A new one is tested like this:
+"""Properties that every operator and every basis must have. Tests of a new one:
 
 @OPERATOR_CONTRACT
 def test_my_operator_keeps_the_contract(clause):
@@ -24,13 +24,13 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
 def random_signal(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Normal numbers, the same for the same shape."""
+    """Normally distributed numbers, the same ones for the same shape."""
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-def assert_same_bits(found: Tensor, wanted: Tensor) -> None:
-    """Equal without any tolerance, dtype and shape included."""
-    assert_close(found, wanted, rtol=0, atol=0)
+def assert_same_bits(found: Tensor, expected: Tensor) -> None:
+    """Assert that two tensors are equal without tolerance, in dtype and shape too."""
+    assert_close(found, expected, rtol=0, atol=0)
 
 
 # Operators: clause(P). A matrix [n, n], or r of them as [r, n, n].
@@ -83,9 +83,9 @@ def columns_are_independent(P) -> None:
 def same_input_gives_the_same_bits(P) -> None:
     for dtype in TOLERANCE:
         x = random_signal(P.shape[0], 7, dtype=dtype)
-        kept = x.clone()
+        before = x.clone()
         assert_same_bits(P @ x, P @ x)
-        assert_same_bits(x, kept)
+        assert_same_bits(x, before)
 
 
 # Bases: clause(basis, P, x, degree), with P symmetric and degree below the grade of every column of x.

@@ -1,4 +1,4 @@
-"""Random graphs with what breaks graph code: isolated nodes, several components, self-loops, repeated edges.
+"""Random graphs with edge cases: isolated nodes, several components, self-loops, repeated edges.
 
 >>> random_graph(seed=0, weighted=True)
 Graph(nodes=20, entries=..., features=3, classes=3, undirected, weighted)
@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from adaptkry.graphs.graph import Graph
 
-# No deadline: the first example pays for imports. Derandomized: a red run is red for everybody.
+# No deadline: the first example includes imports. Derandomized: a failure is reproducible.
 settings.register_profile("adaptkry", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("adaptkry")
 
 
 def random_edges(seed: int, n: int, m: int) -> np.ndarray:
-    """Pairs [2, m] that leave one node in eight isolated and never cross between two halves of the rest."""
+    """Pairs [2, m] that leave one node in eight isolated, without edges between two halves of the other nodes."""
     random = np.random.default_rng(seed)
-    busy = random.permutation(n)[: n - n // 8]
-    cut = (len(busy) + 1) // 2
-    half = random.integers(0, min(2, len(busy)), m)
-    return busy[random.integers(half * cut, np.where(half, len(busy), cut), (2, m))]
+    connected = random.permutation(n)[: n - n // 8]
+    middle = (len(connected) + 1) // 2
+    half = random.integers(0, min(2, len(connected)), m)
+    return connected[random.integers(half * middle, np.where(half, len(connected), middle), (2, m))]
 
 
 def random_weights(seed: int, m: int, lightest: float = 1.0, heaviest: float = 3.0) -> np.ndarray:
@@ -42,7 +42,7 @@ def random_graph(
     features: int = 3,
     classes: int = 3,
 ) -> Graph:
-    """A graph of `m` random edges, float64 features and labels with unknowns; the same seed, the same graph.
+    """A graph of `m` random edges, with float64 features and some unknown labels, determined by the seed.
 
     Degrees are 0 or at least `lightest`: pass less than 1 to have degrees below 1. `connected` adds a cycle
     through all nodes, in one direction where the graph is directed.
@@ -85,7 +85,7 @@ def graphs(
     max_nodes: int = 24,
     **options,
 ) -> Graph:
-    """Small random graphs; None means sometimes, further options go to `random_graph`."""
+    """Small random graphs; None draws the property at random, further options go to `random_graph`."""
     n = draw(st.integers(min_nodes, max_nodes))
     return random_graph(
         draw(st.integers(0, 2**16)),

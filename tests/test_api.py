@@ -1,4 +1,4 @@
-"""The public names: lazy, complete, typed; and a library that never prints."""
+"""The public names: imported lazily, complete and typed; and the library does not print."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ SOURCE = Path(ak.__file__).parent
 
 
 def type_checking_imports() -> dict[str, str]:
-    """Name -> module, as type checkers see them."""
+    """Name -> module of the imports that type checkers see."""
     tree = ast.parse(Path(ak.__file__).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]

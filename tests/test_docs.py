@@ -1,4 +1,4 @@
-"""The examples in README.md and docs/ are run: what they print is what is printed there."""
+"""Run the examples in README.md and docs/, and compare what they print."""
 
 import doctest
 import re
@@ -30,7 +30,7 @@ def test_every_part_of_the_theory_has_an_example():
     assert len(examples(theory).examples) >= 6
 
 
-def test_a_wrong_example_would_be_noticed(tmp_path):
+def test_a_wrong_example_fails(tmp_path):
     page = tmp_path / "wrong.md"
     page.write_text("```python\n>>> 1 + 1\n3\n\n```\n")
     assert doctest.DocTestRunner(optionflags=FLAGS).run(examples(page), out=lambda _: None).failed == 1
@@ -42,7 +42,7 @@ def test_the_worked_example_of_adding_a_method_runs():
     (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 2
     try:
-        exec("\n".join(blocks), {"S2GC_TOML": toml})  # the page's own assertions count
+        exec("\n".join(blocks), {"S2GC_TOML": toml})  # the blocks contain assertions
         assert METHODS["s2gc"].settings["initial_weights"] == "s2gc"
     finally:
         filters.INITIAL_WEIGHTS.pop("s2gc", None)

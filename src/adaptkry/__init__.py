@@ -133,9 +133,9 @@ def _import(name: str):
 
 
 def __dir__() -> list[str]:
-    """Every public name, imported already or not."""
+    """Every public name, whether it has been imported or not."""
     return sorted({*globals(), *__all__})
 
 
-if not TYPE_CHECKING:  # a type checker that saw it would accept every name
+if not TYPE_CHECKING:  # with __getattr__, a type checker would accept every name
     __getattr__ = _import

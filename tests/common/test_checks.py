@@ -117,7 +117,7 @@ def test_bad_features_are_refused(features, error, message, wrap):
         pytest.param((row for row in "ab"), TypeError, r"one row per node; got <generator", id="generator"),
     ],
 )
-def test_features_that_are_no_matrix_are_refused(features, error, message):
+def test_features_that_are_not_a_matrix_are_refused(features, error, message):
     with pytest.raises(error, match=message):
         Graph(PATH, features)
 
@@ -140,7 +140,7 @@ def test_a_graph_without_features_says_what_to_pass():
         ([1, 1, -1], ("ham", "spam"), "are all of class 'spam'"),
     ],
 )
-def test_one_class_is_refused_by_its_name_whatever_its_number(labels, names, message):
+def test_labels_of_one_class_are_refused_with_its_name_or_number(labels, names, message):
     with pytest.raises(ValueError, match=message):
         checks.classes(torch.tensor(labels), names)
 
@@ -285,6 +285,6 @@ def test_a_bad_signal_is_refused(x, matrices, error, message):
 
 
 @pytest.mark.parametrize(("shape", "matrices"), [((3,), None), ((3, 2), None), ((3, 2), 4), ((4, 3, 2), 4)])
-def test_a_good_signal_passes_as_it_is(shape, matrices):
+def test_a_valid_signal_is_returned_unchanged(shape, matrices):
     x = torch.ones(shape)
     assert checks.signal(x, 3, matrices) is x

@@ -5,7 +5,7 @@ import pytest
 from adaptkry.common import files
 
 
-def test_text_and_bytes_replace_what_was_there(tmp_path):
+def test_text_and_bytes_replace_the_old_content(tmp_path):
     path = tmp_path / "page.txt"
     files.write(path, "hé")
     files.write(path, b"ha")
@@ -13,7 +13,7 @@ def test_text_and_bytes_replace_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path):
+def test_a_failed_write_leaves_only_the_old_file(tmp_path):
     path = tmp_path / "page.txt"
     files.write(path, "old")
     with pytest.raises(TypeError), files.replacing(path) as file:
@@ -76,6 +76,6 @@ def test_a_locked_folder_is_refused_until_the_lock_is_released(tmp_path):
         pass
 
 
-def test_an_error_inside_a_lock_is_not_taken_for_a_locked_folder(tmp_path):
+def test_an_error_inside_a_lock_is_not_reported_as_a_locked_folder(tmp_path):
     with pytest.raises(BlockingIOError), files.exclusive_lock(tmp_path):
         raise BlockingIOError

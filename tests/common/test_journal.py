@@ -36,7 +36,7 @@ def test_a_new_journal_has_nothing_done_and_records_the_request(tmp_path):
         }  # fmt: skip
 
 
-def test_what_is_added_is_done_at_once_and_after_reopening(started):
+def test_added_parts_are_done_immediately_and_after_reopening(started):
     with new_journal(started) as found:
         assert not found.is_new
         assert found.done == {"a": {"score": 0.5}, "b": {"score": 0.25}}
@@ -54,7 +54,7 @@ def test_a_part_is_in_the_file_before_add_returns(tmp_path):
         assert json.loads(lines(tmp_path)[1]) == {"name": "a", "record": {"score": 1}}
 
 
-def test_a_part_that_is_added_twice_has_its_last_record(started):
+def test_a_part_that_is_added_twice_has_the_second_record(started):
     with new_journal(started) as found:
         found.add("a", {"score": 1.0})
     with new_journal(started) as again:
@@ -161,13 +161,13 @@ def test_another_key_with_the_same_request_names_the_data(started):
         new_journal(started, "f" * 64).__enter__()
 
 
-def test_the_key_decides_and_not_the_request(started):
+def test_only_the_key_is_compared_and_not_the_request(started):
     with new_journal(started, request={"seed": 1}) as found:
         assert len(found.done) == 2
 
 
 @pytest.mark.parametrize("half", [b'{"name": "c", "rec', b'{"name": "c", "record": {}}', b'{"name": "c"}\n', b"\0\0\n"])
-def test_a_half_written_last_line_is_ignored_and_gone_after_the_next_add(started, half):
+def test_an_incomplete_last_line_is_ignored_and_removed_by_the_next_add(started, half):
     path = started / JOURNAL
     whole = path.read_bytes()
     path.write_bytes(whole + half)
@@ -214,7 +214,7 @@ def test_the_journal_of_a_later_format_is_refused(started):
         new_journal(started).__enter__()
 
 
-def test_starting_over_forgets_what_was_done_also_under_another_key(started):
+def test_starting_over_discards_finished_parts_also_under_another_key(started):
     with new_journal(started, "k2", resume=False) as found:
         assert (found.is_new, found.done) == (True, {})
         found.add("z")
@@ -222,7 +222,7 @@ def test_starting_over_forgets_what_was_done_also_under_another_key(started):
         assert list(again.done) == ["z"]
 
 
-def test_finished_parts_are_not_overwritten_without_permission(started):
+def test_finished_parts_are_not_discarded_with_overwrite_false(started):
     with pytest.raises(
         ValueError, match=r"already holds a search \(2 finished\). Add --resume, or use another output folder"
     ):
@@ -231,7 +231,7 @@ def test_finished_parts_are_not_overwritten_without_permission(started):
         assert len(found.done) == 2
 
 
-def test_without_a_file_the_record_is_the_callers(tmp_path):
+def test_without_a_file_the_caller_passes_finished_parts(tmp_path):
     with new_journal(tmp_path, file=None, done={"a": {"score": 1}}) as journal:
         assert (journal.is_new, journal.missing("ab")) == (False, ["b"])
         journal.add("b")
@@ -264,7 +264,7 @@ def test_a_command_that_fails_before_anything_is_done_leaves_no_folder(tmp_path)
     assert tmp_path.exists()  # it was there before
 
 
-def test_a_command_that_fails_after_something_was_done_keeps_it(tmp_path):
+def test_a_command_that_fails_keeps_finished_parts_and_files(tmp_path):
     def work(folder, file=None):
         with new_journal(folder) as journal:
             if file:
@@ -282,7 +282,7 @@ def test_a_command_that_fails_after_something_was_done_keeps_it(tmp_path):
     assert len(list((tmp_path / "other").iterdir())) == 2
 
 
-def test_a_place_that_is_a_file_is_refused(tmp_path):
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(OSError, match="the output folder must be writable"):
         new_journal(tmp_path / "out").__enter__()

@@ -19,11 +19,11 @@ def test_a_known_name_gives_its_entry(name):
         (2, r"unknown basis 2\. Known: "),
     ],
 )
-def test_an_unknown_name_gets_the_nearest_and_all_known_ones(name, message):
+def test_the_error_for_an_unknown_name_shows_similar_and_all_known_names(name, message):
     with pytest.raises(ValueError, match=message):
         pick(TABLE, name, "basis")
 
 
-def test_several_near_names_are_all_shown():
+def test_several_similar_names_are_all_shown():
     with pytest.raises(ValueError, match=r"Did you mean 'bases' or 'basis'\?"):
         pick({"basis": 1, "bases": 2, "filter": 3}, "base")

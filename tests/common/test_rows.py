@@ -8,13 +8,13 @@ from adaptkry.common import rows
 FILES = sorted((Path(__file__).parents[2] / "results").glob("*.jsonl"))
 
 
-def test_rows_survive_a_file(tmp_path):
+def test_rows_are_read_as_they_were_written(tmp_path):
     rows.append(tmp_path / "a" / "rows.jsonl", [{"b": 1}, {"c": None}])
     rows.append(tmp_path / "a" / "rows.jsonl", [{"d": "é"}])
     assert rows.read(tmp_path / "a" / "rows.jsonl") == [{"b": 1}, {"c": None}, {"d": "é"}]
 
 
-def test_a_damaged_line_is_named(tmp_path):
+def test_a_damaged_line_is_refused_with_its_number(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": \n')
     with pytest.raises(ValueError, match=r"every line must be JSON; .*rows\.jsonl, line 2 is not .*Delete that line"):
         rows.read(tmp_path / "rows.jsonl")

@@ -10,7 +10,7 @@ def test_seconds_are_those_of_the_call():
 
 
 @pytest.mark.parametrize(("warm", "calls"), [(True, 4), (False, 3)])
-def test_jobs_take_turns_and_the_median_of_the_counted_rounds_is_returned(monkeypatch, warm, calls):
+def test_jobs_alternate_and_the_median_of_the_measured_rounds_is_returned(monkeypatch, warm, calls):
     order, steps = [], []
     spent = {"a": iter([100.0, 1.0, 9.0, 2.0][-calls:]), "b": iter([100.0, 5.0, 3.0, 4.0][-calls:])}
     monkeypatch.setattr(timing, "seconds", lambda job, _device: next(spent[job()]))
