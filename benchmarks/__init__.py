@@ -1,4 +1,4 @@
-"""Speed: one file per question, one JSON row per run in results/benchmarks.jsonl."""
+"""Benchmarks of speed, one module per question; each run appends JSON rows to a file in results/."""
 
 import os
 import sys
@@ -7,12 +7,12 @@ KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**62), "M
 
 
 def keep_memory() -> None:
-    """Start this program again with a heap that keeps freed memory, for every contender alike.
+    """Restart this program with malloc settings that keep freed memory, for all compared implementations.
 
-    A whole basis is half a gigabyte or more. Given back to the system and asked for again, its pages cost as much as
-    the products on a virtual machine whose host takes free memory away, and whoever comes after a pause pays most.
+    A whole basis is half a gigabyte or more. On a virtual machine whose host reclaims free memory, returning its pages
+    to the system and requesting them again takes as long as the products, and longest after a pause.
     """
     if any(os.environ.get(name) != value for name, value in KEEP_MEMORY.items()):
         module = sys.modules["__main__"].__spec__
-        words = ["-m", module.name] if module else [sys.argv[0]]
-        os.execve(sys.executable, [sys.executable, *words, *sys.argv[1:]], {**os.environ, **KEEP_MEMORY})
+        program = ["-m", module.name] if module else [sys.argv[0]]
+        os.execve(sys.executable, [sys.executable, *program, *sys.argv[1:]], {**os.environ, **KEEP_MEMORY})

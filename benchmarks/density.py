@@ -1,6 +1,6 @@
-"""How long does the density of states of an ogbn-arxiv-shaped graph take?
+"""How long does the density of states of a graph of the size of ogbn-arxiv take?
 
-python -m benchmarks.density [--out results/benchmarks.jsonl]
+python -m benchmarks.density [--moments 400] [--probes 32] [--out results/benchmarks.jsonl]
 """
 
 import argparse
@@ -14,17 +14,17 @@ from benchmarks.shapes import SHAPES, power_law
 
 
 def main() -> None:
-    """Measure once, print, append the row."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure once, append the row to a file, and print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moments", type=int, default=400)
     parser.add_argument("--probes", type=int, default=32)
     parser.add_argument("--out", default="results/benchmarks.jsonl")
     arguments = parser.parse_args()
     P = Propagation(power_law(SHAPES["arxiv"]))
-    found = []
+    densities = []
     with progress("density of states", arguments.moments // 2 + 1) as advance:
-        settings = {"moments": arguments.moments, "probes": arguments.probes, "on_progress": lambda *_: advance()}
-        spent = timing.seconds(lambda: found.append(density_of_states(P, **settings)))
+        options = {"moments": arguments.moments, "probes": arguments.probes, "on_progress": lambda *_: advance()}
+        seconds = timing.seconds(lambda: densities.append(density_of_states(P, **options)))
     row = {
         "benchmark": "density_of_states",
         "graph": "arxiv",
@@ -32,15 +32,15 @@ def main() -> None:
             **vars(SHAPES["arxiv"]),
             "moments": arguments.moments,
             "probes": arguments.probes,
-            "bins": len(found[0].mass),
+            "bins": len(densities[0].mass),
         },
         "seed": 0,
-        "seconds": {"density_of_states": spent},
-        "largest_error_bar": float(found[0].error.max()),
+        "seconds": {"density_of_states": seconds},
+        "largest_error_bar": float(densities[0].error.max()),
         **provenance(),
     }
     append(arguments.out, [row])
-    print(f"density of states, arxiv shape: {spent:.1f} s, largest error bar {row['largest_error_bar']:.4f}")
+    print(f"density of states, arxiv shape: {seconds:.1f} s, largest error bar {row['largest_error_bar']:.4f}")
 
 
 if __name__ == "__main__":

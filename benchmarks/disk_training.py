@@ -1,13 +1,13 @@
-"""How fast is an epoch from disk against the same epoch in memory, and how much memory does each take?
+"""How fast is an epoch from disk compared with the same epoch in memory, and how much memory does each need?
 
     python -m benchmarks.disk_training [--rows 200000 2000000] [--splits 1] [--rounds 5] [--device cpu]
                                        [--out results/outofcore.jsonl]
 
-Both are child processes with the same folder, splits, plan and seeds; they alternate in training an epoch (training
-and validation; the first, with a cold page cache, does not count), so other processes disturb both alike. Peak memory
-is that of the whole process (VmHWM), including Python and torch. "Bare" is a process that has opened the folder and
-drawn the splits, and trains nothing: what is needed per row beside the basis. Bytes: a pass over the basis reads
-rows * (K + 1) * d * 4, and an epoch has two passes. On a GPU "memory" is the memory of the GPU.
+Each runs in a child process with the same folder, splits, batches and seeds; they train one epoch each in turn, so that
+other processes on the machine slow both alike. An epoch is training and validation; the first, with a cold page cache,
+is not counted. Peak memory is that of the whole process (VmHWM), including Python and torch. The baseline ("bare" in
+the rows) is a process that opens the folder and draws the splits, but does not train. Bytes: a pass over the basis
+reads rows * (K + 1) * d * 4, and an epoch has two passes. On a GPU "memory" is the memory of the GPU.
 """
 
 import argparse
@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 50_000  # rows written at once
 
 
 def write_basis(path: Path, rows: int, degree: int, features: int, width: int, classes: int = 10) -> BasisFolder:
-    """Write a basis folder of random numbers with planted classes: training time does not depend on the edges."""
+    """Write a basis folder of random numbers around class centres; training from a folder needs no graph."""
     path.mkdir(parents=True)
     random = np.random.default_rng(0)
     labels, sums, blocks = random.integers(0, classes, rows), {}, []
@@ -51,37 +51,46 @@ def write_basis(path: Path, rows: int, degree: int, features: int, width: int, c
         ) as file:
             for _ in range(degree + 1):
                 for start in range(0, rows, ROWS_AT_ONCE):
-                    some = labels[start : start + ROWS_AT_ONCE]
-                    file.write(random.standard_normal((len(some), last - first), dtype=np.float32) + centres[some])
+                    classes_of_rows = labels[start : start + ROWS_AT_ONCE]
+                    noise = random.standard_normal((len(classes_of_rows), last - first), dtype=np.float32)
+                    file.write(noise + centres[classes_of_rows])
         sums[f"{block_name(first, last)}.npy"] = file.checksum
         blocks.append((first, last))
-    about = {"kind": "basis", "format": FORMATS["basis"], "name": "random", "metric": "accuracy", "classes": classes}
+    kind = {"kind": "basis", "format": FORMATS["basis"], "name": "random", "metric": "accuracy", "classes": classes}
     shape = {"nodes": rows, "rows": rows, "features": features, "degree": degree, "dtype": "float32", "blocks": blocks}
     request = {"row_selection": "all", "graph": "", "seed": 0, "taus": [1.0], "directions": ["both"]}
-    write_manifest(path, about | shape | request | {"xxh128": sums})
+    write_manifest(path, kind | shape | request | {"xxh128": sums})
     return BasisFolder.open(path)
 
 
-def child(where: str, path: str, count: int, batch: int | None, device: str) -> None:
-    """Train an epoch for every line on stdin, and print its seconds and the peak memory so far."""
+def child(mode: str, path: str, count: int, batch: int | None, device: str) -> None:
+    """Train one epoch for every line on stdin, and print its seconds and the peak memory so far.
+
+    Args:
+        mode: "memory", "disk", or "bare" (no training, only the peak memory).
+        path: the basis folder.
+        count: number of splits.
+        batch: rows per step; None for the default.
+        device: "cpu" or "cuda".
+    """
     folder = BasisFolder.open(path)
     data = FolderData(folder)
     splits = data.splits("uniform", count)
-    if where == "bare":
+    if mode == "bare":
         sys.stdin.readline()
         print(json.dumps({"peak_bytes": memory.peak_resident_bytes()}), flush=True)
         return
     recipe = data.recipe("adaptkry", epochs=1000, patience=1000)
     members = make_members([recipe], splits, 1)
-    options = BatchOptions(torch.device(device), batch, 0 if where == "disk" else 2**60)
+    options = BatchOptions(torch.device(device), batch, 0 if mode == "disk" else 2**60)
     prepared = data.prepare(recipe, members, splits, options)
     training = GradientDescent(prepared.shape, prepared.batches, members)
     gradients = training.gradient_function()
     for number, _ in enumerate(sys.stdin):
-        spent = timing.seconds(lambda: training.one_epoch(number, gradients), device)  # noqa: B023
+        seconds = timing.seconds(lambda: training.one_epoch(number, gradients), device)  # noqa: B023
         loss = float(training.state["curve/loss"][number].mean())
         result = {
-            "seconds": spent,
+            "seconds": seconds,
             "peak_bytes": memory.peak_resident_bytes(),
             "loss": loss,
             "slabs": prepared.batching["slabs"],
@@ -89,69 +98,73 @@ def child(where: str, path: str, count: int, batch: int | None, device: str) -> 
         print(json.dumps(result), flush=True)
 
 
-class Child:
-    """A process that trains an epoch on request."""
+class ChildProcess:
+    """A process that trains one epoch on request."""
 
-    def __init__(self, where: str, path: Path, args: argparse.Namespace):
-        words = [sys.executable, "-m", "benchmarks.disk_training", "--child", where, "--folder", str(path)]
-        words += ["--splits", str(args.splits), "--device", args.device]
-        words += ["--batch", str(args.batch)] if args.batch else []
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.printed: list[dict] = []
+    def __init__(self, mode: str, path: Path, args: argparse.Namespace):
+        command = [sys.executable, "-m", "benchmarks.disk_training", "--child", mode, "--folder", str(path)]
+        command += ["--splits", str(args.splits), "--device", args.device]
+        command += ["--batch", str(args.batch)] if args.batch else []
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.epochs: list[dict] = []  # what it printed after each epoch
 
-    def epoch(self) -> dict:
-        """Train one epoch and return what it printed."""
+    def train_epoch(self) -> None:
+        """Train one epoch and record its result."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write("go\n")
+        self.process.stdin.write("\n")
         self.process.stdin.flush()
-        self.printed.append(json.loads(self.process.stdout.readline()))
-        return self.printed[-1]
+        self.epochs.append(json.loads(self.process.stdout.readline()))
 
     def end(self) -> None:
-        """Wait for the process to end."""
+        """Close its input, and wait until it has ended."""
         self.process.communicate(timeout=60)
 
 
-def measure(rows: int, args: argparse.Namespace, place: Path) -> dict:
-    """One row: seconds per epoch and peak memory of both."""
-    path = place / f"basis-{rows}"
+def run_children(path: Path, args: argparse.Namespace) -> dict[str, list[dict]]:
+    """Train epochs in memory and from disk in turn; returns what each child process printed."""
+    children = {mode: ChildProcess(mode, path, args) for mode in ("bare", "memory", "disk")}
+    for number in range(args.rounds + 1):
+        for mode in ("memory", "disk") if number % 2 else ("disk", "memory"):
+            children[mode].train_epoch()
+    children["bare"].train_epoch()
+    for process in children.values():
+        process.end()
+    return {mode: process.epochs for mode, process in children.items()}
+
+
+def measure(rows: int, args: argparse.Namespace, parent: Path) -> dict:
+    """Return one row: seconds per epoch and peak memory, in memory and from disk."""
+    path = parent / f"basis-{rows}"
     folder = write_basis(path, rows, args.degree, args.features, args.width)
-    children = {name: Child(name, path, args) for name in ("bare", "memory", "disk")}
-    for turn in range(args.rounds + 1):
-        for name in ("memory", "disk") if turn % 2 else ("disk", "memory"):
-            children[name].epoch()
-    children["bare"].epoch()
-    for one in children.values():
-        one.end()
+    epochs = run_children(path, args)
     shutil.rmtree(path)
-    trained = {name: children[name].printed for name in ("memory", "disk")}
-    each = {name: [epoch["seconds"] for epoch in epochs[1:]] for name, epochs in trained.items()}
-    spent = {name: median(times) for name, times in each.items()}
-    gap = max(abs(a["loss"] - b["loss"]) for a, b in zip(trained["disk"], trained["memory"], strict=True))
+    times = {mode: [epoch["seconds"] for epoch in epochs[mode][1:]] for mode in ("memory", "disk")}
+    medians = {mode: median(values) for mode, values in times.items()}
+    losses = zip(epochs["disk"], epochs["memory"], strict=True)
     size = rows * folder.terms * folder.features * 4
     return {
         "benchmark": "disk_training",
         "config": {
             "rows": rows, "degree": args.degree, "features": args.features, "width": args.width,
             "splits": args.splits, "batch": args.batch or 8192, "rounds": args.rounds, "dtype": "float32",
-            "slabs": children["disk"].printed[0]["slabs"],
+            "slabs": epochs["disk"][0]["slabs"],
         },
         "seed": 0,
         "basis_bytes": size,
         "epoch_bytes": 2 * size,
-        "seconds": spent,
-        "seconds_each": each,
-        "epochs_per_second": {name: 1 / value for name, value in spent.items()},
-        "disk_over_memory": spent["memory"] / spent["disk"],
-        "peak_bytes": {name: one.printed[-1]["peak_bytes"] for name, one in children.items()},
-        "largest_loss_difference": gap,
+        "seconds": medians,
+        "seconds_each": times,
+        "epochs_per_second": {mode: 1 / value for mode, value in medians.items()},
+        "disk_over_memory": medians["memory"] / medians["disk"],
+        "peak_bytes": {mode: printed[-1]["peak_bytes"] for mode, printed in epochs.items()},
+        "largest_loss_difference": max(abs(a["loss"] - b["loss"]) for a, b in losses),
         **provenance(args.device),
     }  # fmt: skip
 
 
 def main() -> None:
-    """Measure, print, append the rows."""
+    """Measure, append the rows to a file, and print them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[200_000, 2_000_000])
     parser.add_argument("--degree", type=int, default=4)
@@ -171,23 +184,21 @@ def main() -> None:
         return
     for rows in args.rows:
         start_time = time.monotonic()
-        with tempfile.TemporaryDirectory(dir=args.place) as place:
-            row = measure(rows, args, Path(place))
+        with tempfile.TemporaryDirectory(dir=args.place) as parent:
+            row = measure(rows, args, Path(parent))
         append(args.out, [row])
         show(row, time.monotonic() - start_time)
 
 
-def show(row: dict, took: float) -> None:
-    """Print a row."""
-    config, peak = row["config"], row["peak_bytes"]
-    print(
-        f"{config['rows']:,} rows, basis {row['basis_bytes'] / 2**20:.0f} MiB, {config['slabs']} slabs ({took:.0f} s)"
-    )
+def show(row: dict, seconds: float) -> None:
+    """Print a row, and how long it took to measure."""
+    config, peak, size = row["config"], row["peak_bytes"], row["basis_bytes"] / 2**20
+    print(f"{config['rows']:,} rows, basis {size:.0f} MiB, {config['slabs']} slabs (measured in {seconds:.0f} s)")
     for name in ("memory", "disk"):
         print(f"  {name:8} {row['seconds'][name]:8.3f} s per epoch, peak {peak[name] / 2**20:6.0f} MiB")
-    print(f"  bare     {'':8}             peak {peak['bare'] / 2**20:6.0f} MiB")
-    gap = row["largest_loss_difference"]
-    print(f"  rate from disk / in memory {row['disk_over_memory']:.3f}, loss differs by {gap:.1e}")
+    print(f"  baseline {'':8}             peak {peak['bare'] / 2**20:6.0f} MiB")
+    difference = row["largest_loss_difference"]
+    print(f"  rate from disk / in memory {row['disk_over_memory']:.3f}, losses differ by at most {difference:.1e}")
 
 
 if __name__ == "__main__":

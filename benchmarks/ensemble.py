@@ -1,8 +1,8 @@
-"""How much faster are ten splits as one batch than a loop over splits like that of the published program?
+"""How much faster are ten splits trained as one batch than a loop over splits, as in the published program?
 
-    python -m benchmarks.ensemble [--epochs 50] [--graphs cora chameleon] [--out results/benchmarks.jsonl]
+    python -m benchmarks.ensemble [--epochs 50] [--rounds 1] [--graphs cora chameleon] [--out results/benchmarks.jsonl]
 
-The same settings, basis (computed once and not timed), ten splits and number of epochs for both.
+Both have the same settings, basis (its time is not included), splits and number of epochs.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from benchmarks import keep_memory
 
 
 class PlainModel(nn.Module):
-    """AdaptKry for one split, in plain PyTorch: all nodes, hop after hop, layer after layer."""
+    """AdaptKry for one split in plain PyTorch, without batching of splits."""
 
     def __init__(self, settings: Recipe, terms: int, features: int, classes: int):
         super().__init__()
@@ -37,20 +37,20 @@ class PlainModel(nn.Module):
         self.filter = nn.Parameter(torch.full((terms,), 1 / terms))
 
     def forward(self, hops: list[torch.Tensor]) -> torch.Tensor:
-        """Logits of all nodes."""
-        kept = [dropout(hop, self.recipe.filter_dropout, self.training) for hop in hops]
-        z = torch.stack([w * hop for w, hop in zip(self.filter, kept, strict=True)]).sum(0)
+        """Return the logits of all nodes."""
+        hops = [dropout(hop, self.recipe.filter_dropout, self.training) for hop in hops]
+        z = torch.stack([w * hop for w, hop in zip(self.filter, hops, strict=True)]).sum(0)
         for i, weight in enumerate(self.dense):
-            fed = dropout(z, self.recipe.mlp_dropout, self.training)
-            z = fed @ weight
-            z = z + fed if z.shape == fed.shape else z
+            inputs = dropout(z, self.recipe.mlp_dropout, self.training)
+            z = inputs @ weight
+            z = z + inputs if z.shape == inputs.shape else z
             z = z if i == len(self.dense) - 1 else torch.relu(z)
         return z
 
 
 def loop(settings: Recipe, basis, y, split, epochs: int) -> list[float]:
-    """Train one split after the other; returns test accuracies at the best epochs on validation."""
-    found, hops = [], list(basis)
+    """Train one split after the other; returns the test accuracy of each at its best epoch on validation nodes."""
+    accuracies, hops = [], list(basis)
     for s in range(len(split)):
         torch.manual_seed(s)
         model = PlainModel(settings, len(basis), basis.shape[2], int(y.max()) + 1)
@@ -67,41 +67,41 @@ def loop(settings: Recipe, basis, y, split, epochs: int) -> list[float]:
             optimiser.step()
             model.eval()
             with torch.no_grad():
-                right = model(hops).argmax(1) == y
-            if float(right[split.validation[s]].float().mean()) > best:
-                best = float(right[split.validation[s]].float().mean())
-                test = float(right[split.test[s]].float().mean())
-        found.append(test)
-    return found
+                is_correct = model(hops).argmax(1) == y
+            validation = float(is_correct[split.validation[s]].float().mean())
+            if validation > best:
+                best, test = validation, float(is_correct[split.test[s]].float().mean())
+        accuracies.append(test)
+    return accuracies
 
 
 def measure(name: str, epochs: int, rounds: int) -> dict:
-    """One row: seconds and accuracies of both, timed in turns."""
+    """Return one row: seconds and accuracies of both, with interleaved rounds."""
     graph = load(name)
     settings = replace(recipe("adaptkry", name), epochs=epochs, patience=epochs + 1)
-    split, kept = splits.class_balanced(graph.y), {}
+    split, scores = splits.class_balanced(graph.y), {}
     basis = model_inputs(graph, settings).terms
     jobs = {
-        "batched": lambda: kept.update(batched=[r.test for r in fit(graph, settings, split, device="cpu").results]),
+        "batched": lambda: scores.update(batched=[r.test for r in fit(graph, settings, split, device="cpu").results]),
         "basis": lambda: model_inputs(graph, settings),
-        "loop": lambda: kept.update(loop=loop(settings, basis, graph.y, split, epochs)),
+        "loop": lambda: scores.update(loop=loop(settings, basis, graph.y, split, epochs)),
     }
     first = splits.Splits(split.train[:1], split.validation[:1], split.test[:1])
-    loop(settings, basis, graph.y, first, 1)  # warm up with one epoch of each; a round takes minutes
+    loop(settings, basis, graph.y, first, 1)  # warm up with one epoch of each: a whole round takes minutes
     fit(graph, replace(settings, epochs=1), split, device="cpu")
-    with progress(name, len(jobs) * rounds) as tick:
-        spent = timing.interleaved(jobs, rounds, on_job=tick, warm=False)
+    with progress(name, len(jobs) * rounds) as advance:
+        seconds = timing.interleaved(jobs, rounds, on_job=advance, warm=False)
     return {
         "benchmark": "ensemble", "graph": name, "seed": 0, "split": "class_balanced, ten",
-        "settings": {"epochs": epochs, "rounds": rounds, "members": len(split)}, "seconds": spent,
-        "speedup": spent["loop"] / (spent["batched"] - spent["basis"]),
-        "test_batched": float(np.mean(kept["batched"])), "test_loop": float(np.mean(kept["loop"])),
+        "settings": {"epochs": epochs, "rounds": rounds, "members": len(split)}, "seconds": seconds,
+        "speedup": seconds["loop"] / (seconds["batched"] - seconds["basis"]),
+        "test_batched": float(np.mean(scores["batched"])), "test_loop": float(np.mean(scores["loop"])),
         **provenance(),
     }  # fmt: skip
 
 
 def main() -> None:
-    """Measure, print, append the rows."""
+    """Measure, append the rows to a file, and print them."""
     keep_memory()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, default=50)

@@ -1,11 +1,11 @@
-"""How long does a basis on disk take, against the same products in memory? And how does the time grow?
+"""How long does a basis on disk take compared with the same products in memory? And how does the time grow?
 
     python -m benchmarks.outofcore basis  [--nodes 1e7 --entries 1e8 --features 64 --degree 10 --rows labelled|all]
     python -m benchmarks.outofcore slopes [--nodes 2.5e5 --entries 1e7 --features 32 --degree 8]
 
-`basis` writes the graph once (in --work), then runs the command in a new process and records its peak memory (VmHWM),
-including the start of Python; then the same products block by block with edges and features in memory and nothing
-written, in another process. Stored rows must be equal to the bit, or no row is written.
+`basis` writes the graph once (in --work), then runs the command in a new process and records its time, including the
+start of Python, and its peak memory (VmHWM). The reference is another process that computes the same products block by
+block with edges and features in memory, and writes nothing. If stored rows are not equal to the bit, it is an error.
 Bytes count every gathered row once: entries * (4 w + 4) + 2 * 4 n w for each hop of w columns.
 """
 
@@ -32,21 +32,21 @@ PYTHON = [sys.executable, "-m"]
 LABELLED = 0.01
 
 
-def watched(words: list[str]) -> tuple[float, int, str]:
-    """Run a program; return its seconds, its peak memory and what it printed."""
-    start, highest = time.perf_counter(), 0
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+def run_program(arguments: list[str]) -> tuple[float, int, str]:
+    """Run a program; returns its seconds, its peak memory and its output."""
+    start, peak = time.perf_counter(), 0
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
-            highest = max(highest, peak_memory(process.pid))
+            peak = max(peak, peak_memory(process.pid))
             time.sleep(0.05)
-        printed = process.stdout.read() if process.stdout else ""
+        output = process.stdout.read() if process.stdout else ""
     if process.returncode:
-        raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}")
-    return time.perf_counter() - start, highest, printed
+        raise RuntimeError(f"{' '.join(arguments)} must exit with 0; got {process.returncode}. See its messages above.")
+    return time.perf_counter() - start, peak, output
 
 
 def peak_memory(pid: int) -> int:
-    """VmHWM of a process, 0 once it has ended."""
+    """Return VmHWM of a process; 0 once it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -54,34 +54,34 @@ def peak_memory(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def graph_of(args, n: int, m: int, d: int) -> GraphFolder:
-    """A graph of n nodes, m entries and d features, written once."""
+def random_graph(args, n: int, m: int, d: int) -> GraphFolder:
+    """Return a graph of n nodes, m entries and d features; it is written once."""
     path = Path(args.work) / f"graph-{n}-{m}-{d}"
     return generate(path, nodes=n, entries=m, features=d, labelled=LABELLED)
 
 
 def in_memory(graph: str, basis: str) -> None:
     """Print the seconds of the same products, and whether the last hop of the last block equals the stored one."""
-    folder, made = GraphFolder.open(graph), BasisFolder.open(basis)
+    folder, stored = GraphFolder.open(graph), BasisFolder.open(basis)
     x = torch.from_numpy(folder.array("features").read())
-    operators = [Propagation(as_graph(folder), tau) for tau in made.taus]
+    operators = [Propagation(as_graph(folder), tau) for tau in stored.taus]
     for operator in operators:
-        _ = operator @ x[:, :1]  # scalings are not part of the measured time
+        _ = operator @ x[:, :1]  # computes the scalings, which are not timed
     start_time, last = time.perf_counter(), x
-    for start, stop in made.blocks:
+    for start, stop in stored.blocks:
         for operator in operators:
             last = x[:, start:stop].contiguous()
-            for _ in range(made.degree):
+            for _ in range(stored.degree):
                 last = operator @ last
     seconds = time.perf_counter() - start_time
-    some = min(1000, made.count)
-    start, stop = made.blocks[-1]
-    agrees = torch.equal(made.slab(0, some)[-1][:, start:stop], last[made.rows[:some]])
+    count = min(1000, stored.count)
+    start, stop = stored.blocks[-1]
+    agrees = torch.equal(stored.slab(0, count)[-1][:, start:stop], last[stored.rows[:count]])
     print(json.dumps({"seconds": seconds, "agrees": agrees}))
 
 
 def as_graph(folder: GraphFolder) -> Graph:
-    """The edges as a `Graph`, without sorting a hundred million of them again."""
+    """Return the edges as a `Graph`, without sorting a hundred million of them again."""
     graph = object.__new__(Graph)
     graph.indptr = torch.from_numpy(folder.array("indptr").read().astype(np.int32))
     graph.indices = torch.from_numpy(folder.array("indices").read())
@@ -91,52 +91,34 @@ def as_graph(folder: GraphFolder) -> Graph:
 
 
 def basis(args) -> dict:
-    """One row: the command against the reference, alternating; medians."""
-    folder = graph_of(args, args.nodes, args.entries, args.features)
+    """Return one row: the command and the reference, alternating; medians of rounds."""
+    folder = random_graph(args, args.nodes, args.entries, args.features)
     out = Path(args.work) / f"basis-{args.rows}"
-    words = [
-        "propagate",
-        str(folder.path),
-        "--taus",
-        args.taus,
-        "--degree",
-        str(args.degree),
-        "--rows",
-        args.rows,
-    ]
-    words += ["--memory", args.memory, "--dtype", args.dtype, "--out", str(out), "--json"]
-    spent: dict[str, list[float]] = {"command": [], "inside": [], "in_memory": []}
+    times: dict[str, list[float]] = {"command": [], "inside": [], "in_memory": []}
     peak, summary = 0, {}
     for _ in range(args.rounds):
         remove(out)
-        seconds, highest, printed = watched([*PYTHON, "adaptkry", *words])
-        summary, peak = json.loads(printed), max(peak, highest)
-        _, _, printed = watched([*PYTHON, "benchmarks.outofcore", "reference", str(folder.path), str(out)])
-        reference = json.loads(printed)
-        if not reference["agrees"] and args.dtype == "float32":
-            raise RuntimeError(
-                "the basis on disk must equal the one in memory; it does not, so its time means nothing. Report a bug."
-            )
+        seconds, highest, output = run_program(propagate_command(args, folder.path, out))
+        summary, peak = json.loads(output), max(peak, highest)
+        reference = reference_result(folder.path, out, must_agree=args.dtype == "float32")
         for name, value in (("command", seconds), ("inside", summary["seconds"]), ("in_memory", reference["seconds"])):
-            spent[name].append(value)
-    made, middle = BasisFolder.open(out), {name: float(np.median(values)) for name, values in spent.items()}
-    hops = made.degree * len(made.taus)
-    moved = sum(hops * (folder.entries * (4 * (b - a) + 4) + 2 * 4 * folder.nodes * (b - a)) for a, b in made.blocks)
+            times[name].append(value)
+    stored, medians = BasisFolder.open(out), {name: float(np.median(values)) for name, values in times.items()}
     row = {
         "benchmark": "outofcore_basis",
         "config": {
-            "nodes": folder.nodes, "entries": folder.entries, "features": folder.features, "degree": made.degree,
-            "taus": list(made.taus), "rows": args.rows, "stored_rows": made.count, "dtype": made.dtype,
-            "memory": parse_bytes(args.memory), "blocks": len(made.blocks),
+            "nodes": folder.nodes, "entries": folder.entries, "features": folder.features, "degree": stored.degree,
+            "taus": list(stored.taus), "rows": args.rows, "stored_rows": stored.count, "dtype": stored.dtype,
+            "memory": parse_bytes(args.memory), "blocks": len(stored.blocks),
         },
         "seed": 0,
-        "seconds": middle,
-        "ratio": middle["command"] / middle["in_memory"],
-        "rounds": spent,
+        "seconds": medians,
+        "ratio": medians["command"] / medians["in_memory"],
+        "rounds": times,
         "peak_bytes": peak,
         "basis_bytes": summary["bytes"],
         "graph_bytes": sum(path.stat().st_size for path in folder.path.iterdir()),
-        "gathered_bytes": moved,
+        "gathered_bytes": gathered_bytes(folder, stored),
         **provenance(),
     }  # fmt: skip
     if not args.keep:
@@ -144,8 +126,33 @@ def basis(args) -> dict:
     return row
 
 
+def propagate_command(args, graph: Path, out: Path) -> list[str]:
+    """Return the arguments of `adaptkry propagate`."""
+    return [
+        *PYTHON, "adaptkry", "propagate", str(graph), "--taus", args.taus, "--degree", str(args.degree),
+        "--rows", args.rows, "--memory", args.memory, "--dtype", args.dtype, "--out", str(out), "--json",
+    ]  # fmt: skip
+
+
+def reference_result(graph: Path, out: Path, *, must_agree: bool) -> dict:
+    """Run `in_memory` in another process; returns what it prints."""
+    _, _, output = run_program([*PYTHON, "benchmarks.outofcore", "reference", str(graph), str(out)])
+    reference = json.loads(output)
+    if must_agree and not reference["agrees"]:
+        raise RuntimeError(
+            "the basis on disk must equal the basis in memory; it does not, so times cannot be compared. Report a bug."
+        )
+    return reference
+
+
+def gathered_bytes(graph: GraphFolder, stored: BasisFolder) -> int:
+    """Return the bytes that the products of all blocks read and write, every gathered row counted once."""
+    hops, widths = stored.degree * len(stored.taus), [stop - start for start, stop in stored.blocks]
+    return sum(hops * (graph.entries * (4 * width + 4) + 2 * 4 * graph.nodes * width) for width in widths)
+
+
 def remove(out: Path) -> None:
-    """Delete a basis folder of an earlier run, and nothing else."""
+    """Delete the folder if it is a basis folder."""
     if (out / "manifest.json").is_file():
         for path in out.iterdir():
             path.unlink()
@@ -153,24 +160,24 @@ def remove(out: Path) -> None:
 
 
 def slopes(args) -> list[dict]:
-    """Rows of seconds against entries, hops, features, taus and size, each doubled three times with the others fixed.
+    """Return rows of seconds by entries, hops, features, taus and size; each is doubled three times, the others fixed.
 
-    Size is nodes and entries together. Rounds go over all points in turn, so that a slow minute of the machine affects
-    one round of every point. The minimum of all runs of a point counts, since other processes only ever add time.
+    Size is nodes and entries together. Every round measures all points, so that a period in which the machine is slow
+    affects one round of every point. The minimum over all runs of a point is used, since other processes only add time.
     """
     start = {
         "entries": args.entries, "degree": args.degree, "features": args.features, "taus": 1, "nodes": args.nodes
     }  # fmt: skip
-    together = {"size": ("nodes", "entries")}
     points = [
-        (name, start | {each: 2**i * start[each] for each in together.get(name, (name,))})
+        (name, start | {key: 2**i * start[key] for key in (("nodes", "entries") if name == "size" else (name,))})
         for name in args.varied for i in range(4)
     ]  # fmt: skip
-    spent: list[list[float]] = [[] for _ in points]
+    seconds: list[list[float]] = [[] for _ in points]
     with progress("runs", len(points) * args.rounds) as advance:
         for _ in range(args.rounds):
-            for times, (_, point) in zip(spent, points, strict=True):
-                times.extend(_twice(args, point, advance))
+            for times, (_, point) in zip(seconds, points, strict=True):
+                times.extend(_measure_twice(args, point))
+                advance()
     return [
         {
             "benchmark": "outofcore_slope",
@@ -182,36 +189,32 @@ def slopes(args) -> list[dict]:
             "rounds": times,
             **provenance(),
         }
-        for times, (name, point) in zip(spent, points, strict=True)
+        for times, (name, point) in zip(seconds, points, strict=True)
     ]
 
 
-def _twice(args, point: dict, advance) -> list[float]:
-    """Seconds of two calls, without the start of Python: a larger point may have left caches cold for the first one."""
-    folder, out = (
-        graph_of(args, point["nodes"], point["entries"], point["features"]),
-        Path(args.work) / "slope",
-    )
-    taus = np.linspace(0.5, 1.2, point["taus"]).tolist()
+def _measure_twice(args, point: dict) -> list[float]:
+    """Return the seconds of two calls, without the start of Python; the caches may be cold in the first one."""
+    folder = random_graph(args, point["nodes"], point["entries"], point["features"])
+    out, taus = Path(args.work) / "slope", np.linspace(0.5, 1.2, point["taus"]).tolist()
     options = {"taus": taus, "degree": point["degree"], "rows": "labelled", "memory": args.memory, "columns": 16}
-    spent = []
+    times = []
     for _ in range(2):
         remove(out)
-        spent.append(timing.seconds(lambda: propagate(folder, out, **options)))
+        times.append(timing.seconds(lambda: propagate(folder, out, **options)))
     remove(out)
-    advance()
-    return spent
+    return times
 
 
-def parsed() -> argparse.Namespace:
-    """Parse the command line."""
-    whole = lambda text: int(float(text))  # noqa: E731
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line; sizes may be written like 1e7."""
+    integer = lambda text: int(float(text))  # noqa: E731
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["basis", "slopes", "reference"])
     parser.add_argument("paths", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("--nodes", type=whole)
-    parser.add_argument("--entries", type=whole)
-    parser.add_argument("--features", type=whole)
+    parser.add_argument("--nodes", type=integer)
+    parser.add_argument("--entries", type=integer)
+    parser.add_argument("--features", type=integer)
     parser.add_argument("--degree", type=int)
     parser.add_argument("--taus", default="1")
     parser.add_argument("--rows", default="labelled")
@@ -231,8 +234,8 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure, print, append the rows."""
-    args = parsed()
+    """Measure, append the rows to a file, and print them."""
+    args = parse_arguments()
     if args.what == "reference":
         in_memory(*args.paths)
         return

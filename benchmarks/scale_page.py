@@ -1,4 +1,4 @@
-"""Write the tables and the figure of docs/scale.md from the rows in results/outofcore.jsonl: numbers are never typed.
+"""Write the tables and the figure of docs/scale.md from the rows in results/outofcore.jsonl.
 
 python -m benchmarks.scale_page [--rows results/outofcore.jsonl] [--page docs/scale.md]
 """
@@ -10,14 +10,14 @@ import matplotlib
 
 from adaptkry.common.rows import read
 from adaptkry.outofcore.memory_plan import format_bytes
-from benchmarks.readme import newest
+from benchmarks.pages import newest, replace_between
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-matplotlib.rcParams["svg.hashsalt"] = "adaptkry"  # makes the file reproducible
+matplotlib.rcParams["svg.hashsalt"] = "adaptkry"  # the same data give the same bytes
 
 NAMES = {
     "entries": "entries m",
@@ -29,7 +29,7 @@ NAMES = {
 
 
 def basis(rows: list[dict]) -> list[str]:
-    """Markdown, one line per size: the command against the same products in memory."""
+    """Return Markdown lines, one per size: the command and the same products in memory."""
     lines = ["| graph | stored | memory limit | peak memory | basis on disk | command | in memory | ratio | commit |"]
     lines += ["|---" * 9 + "|"]
     for row in newest([{**row, "key": str(row["config"] | {"blocks": 0})} for row in rows], "key"):
@@ -37,66 +37,67 @@ def basis(rows: list[dict]) -> list[str]:
         name = f"{c['nodes']:,} nodes, {c['entries']:,} entries, d = {c['features']}, K = {c['degree']}"
         stored = f"{c['rows']} ({c['stored_rows']:,} rows, {c['dtype']}), {c['blocks']} blocks"
         sizes = [format_bytes(size) for size in (c["memory"], row["peak_bytes"], row["basis_bytes"])]
-        spent = [f"{times[key]:.1f} s" for key in ("command", "in_memory")]
-        cells = [name, stored, *sizes, *spent, f"{row['ratio']:.2f}", row["commit"]]
+        seconds = [f"{times[key]:.1f} s" for key in ("command", "in_memory")]
+        cells = [name, stored, *sizes, *seconds, f"{row['ratio']:.2f}", row["commit"]]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
 def training(rows: list[dict]) -> list[str]:
-    """Markdown, one line per size: epochs from disk against epochs in memory, with their peak memory."""
-    head = ["rows", "basis", "splits", "device", "epoch in memory", "epoch from disk", "rate", "peak, in memory"]
-    lines = [f"| {' | '.join([*head, 'peak, from disk', 'peak, bare', 'commit'])} |"]
-    lines += ["|---" * 11 + "|"]
+    """Return Markdown lines, one per size: epochs from disk and in memory, with their peak memory."""
+    headings = [
+        "rows", "basis", "splits", "device", "epoch in memory", "epoch from disk", "rate", "peak, in memory",
+        "peak, from disk", "peak, baseline", "commit",
+    ]  # fmt: skip
+    lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
     for row in newest([{**row, "key": f"{row['config']} {row['device']}"} for row in rows], "key"):
-        spent, peak = row["seconds"], [format_bytes(row["peak_bytes"][key]) for key in ("memory", "disk", "bare")]
-        head = [
-            f"{row['config']['rows']:,}",
-            format_bytes(row["basis_bytes"]),
-            f"{row['config']['splits']}",
-            row["device"],
-        ]
-        middle = [f"{spent['memory']:.2f} s", f"{spent['disk']:.2f} s", f"{100 * row['disk_over_memory']:.0f} %"]
-        lines.append(f"| {' | '.join([*head, *middle, *peak, row['commit']])} |")
+        config, times = row["config"], row["seconds"]
+        size = [f"{config['rows']:,}", format_bytes(row["basis_bytes"]), f"{config['splits']}", row["device"]]
+        speed = [f"{times['memory']:.2f} s", f"{times['disk']:.2f} s", f"{100 * row['disk_over_memory']:.0f} %"]
+        peak = [format_bytes(row["peak_bytes"][key]) for key in ("memory", "disk", "bare")]
+        lines.append(f"| {' | '.join([*size, *speed, *peak, row['commit']])} |")
     return lines
 
 
 def slopes(rows: list[dict]) -> list[str]:
-    """Markdown, one line per quantity: the slope on a log-log plot, and the deviation from a straight line."""
-    head = "| against | from | to | starting point | seconds | slope (log-log) | max deviation from a line | commit |"
+    """Return Markdown lines, one per quantity: the slope on a log-log plot, and the deviation from a straight line."""
+    head = "| varied | from | to | starting point | seconds | slope (log-log) | max deviation from a line | commit |"
     lines = [head, "|---" * 8 + "|"]
     for name, (x, y, first) in curves(rows).items():
-        ends = f"{x[0]:,.0f} | {x[-1]:,.0f} | {starting_point(first['config'])} | {y[0]:.2f} .. {y[-1]:.2f}"
+        bounds = f"{x[0]:,.0f} | {x[-1]:,.0f} | {starting_point(first['config'])} | {y[0]:.2f} .. {y[-1]:.2f}"
         shape = f"{slope(x, y):.2f} | {100 * deviation(x, y):.0f} %"
-        lines.append(f"| {NAMES[name]} | {ends} | {shape} | {first['commit']} |")
-    return [*lines, "", "![seconds against entries, hops, features and taus, both axes logarithmic](scale-slopes.svg)"]
+        lines.append(f"| {NAMES[name]} | {bounds} | {shape} | {first['commit']} |")
+    return [*lines, "", "![seconds by entries, hops, features and taus, both axes logarithmic](scale-slopes.svg)"]
+
+
+TABLES = {"outofcore_basis": basis, "outofcore_slope": slopes, "disk_training": training}  # by name of the benchmark
 
 
 def starting_point(config: dict) -> str:
-    """The smallest size of a curve, in the notation of the page."""
+    """Return the smallest size of a curve, in the notation of the page."""
     return f"n = {config['nodes']:,}, m = {config['entries']:,}, d = {config['features']}, K = {config['degree']}"
 
 
 def curves(rows: list[dict]) -> dict[str, tuple[np.ndarray, np.ndarray, dict]]:
-    """Values and seconds of each varied quantity, from the last commit that has rows of it, and its first row."""
+    """Return values, seconds and the first row of each varied quantity, from the last commit that has rows of it."""
     found = {}
     for name in NAMES:
-        here = [row for row in rows if row["varied"] == name]
-        own = newest([row for row in here if row["commit"] == here[-1]["commit"]], "value")
-        own.sort(key=lambda row: row["value"])
-        if len(own) > 1:
-            x, y = (np.array([row[key] for row in own], dtype=float) for key in ("value", "seconds"))
-            found[name] = (x, y, own[0])
+        measured = [row for row in rows if row["varied"] == name]
+        points = newest([row for row in measured if row["commit"] == measured[-1]["commit"]], "value")
+        points.sort(key=lambda row: row["value"])
+        if len(points) > 1:
+            x, y = (np.array([row[key] for row in points], dtype=float) for key in ("value", "seconds"))
+            found[name] = (x, y, points[0])
     return found
 
 
 def slope(x: np.ndarray, y: np.ndarray) -> float:
-    """The slope of log y against log x."""
+    """Return the slope of log y as a linear function of log x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def deviation(x: np.ndarray, y: np.ndarray) -> float:
-    """The largest relative distance from the line a + b x with the least relative squared error.
+    """Return the largest relative distance from the line a + b x that minimises the relative squared error.
 
     >>> round(deviation(np.array([1.0, 2.0, 4.0]), np.array([3.0, 5.0, 9.0])), 12)
     0.0
@@ -118,24 +119,23 @@ def draw(rows: list[dict], path: Path) -> None:
     plt.close(figure)
 
 
-def replace(text: str, mark: str, lines: list[str]) -> str:
-    """Replace what is between `<!-- rows: MARK -->` and `<!-- rows: end -->`."""
-    begin, end = f"<!-- rows: {mark} (written by `python -m benchmarks.scale_page`) -->\n", "<!-- rows: end -->"
-    head, rest = text.split(begin)
-    return head + begin + "\n".join(lines) + "\n" + end + rest.split(end, 1)[1]
+def replace(text: str, marker: str, lines: list[str]) -> str:
+    """Return the text with the lines between the begin and end markers of one table replaced."""
+    begin = f"<!-- rows: {marker} (written by `python -m benchmarks.scale_page`) -->\n"
+    return replace_between(text, begin, "<!-- rows: end -->", lines)
 
 
 def main() -> None:
-    """Write the parts for which there are rows."""
+    """Write the tables for which there are rows, and the figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default="results/outofcore.jsonl")
     parser.add_argument("--page", default="docs/scale.md")
     arguments = parser.parse_args()
     rows, page = read(arguments.rows), Path(arguments.page)
     text = page.read_text(encoding="utf-8")
-    for mark, write in (("outofcore_basis", basis), ("outofcore_slope", slopes), ("disk_training", training)):
-        own = [row for row in rows if row["benchmark"] == mark]
-        text = replace(text, mark, write(own)) if own else text
+    for name, table in TABLES.items():
+        measured = [row for row in rows if row["benchmark"] == name]
+        text = replace(text, name, table(measured)) if measured else text
     page.write_text(text, encoding="utf-8")
     measured = [row for row in rows if row["benchmark"] == "outofcore_slope"]
     if measured:

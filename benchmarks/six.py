@@ -1,9 +1,9 @@
-"""The paper's six graphs, ten published splits, published settings: accuracy and time, in one process.
+"""Accuracy and time of AdaptKry on the paper's six graphs, with the ten published splits and the published settings.
 
-    python -m benchmarks.six [--device cuda] [--out results/adaptkry.jsonl]
+    python -m benchmarks.six [--device cuda] [--directed] [--restarts 2] [--out results/adaptkry.jsonl]
 
-The time covers basis, training and evaluation. `--directed` adds Chameleon and Squirrel with direction "out", K = 4
-and hop normalisation.
+The time covers basis, training and evaluation, in one process. `--directed` adds Chameleon and Squirrel with direction
+"out", K = 4, tau = 1 and every hop scaled to the norm of X.
 """
 
 import argparse
@@ -23,39 +23,39 @@ DIRECTED = {"directions": ("out",), "degree": 4, "taus": (1.0,), "hop_norm": Tru
 
 
 def measure(name: str, changes: dict, device: torch.device, seeds: int, restarts: int) -> list[dict]:
-    """Train one graph; every row carries the time and memory of the whole fit."""
+    """Train on one graph; every row has the time and memory of the whole fit."""
     graph, runs = load(name), []
-    trained, chosen = recipe("adaptkry", name, **changes), splits.class_balanced(graph.y)
-    on_gpu = device.type == "cuda"
-    if on_gpu:
+    settings, ten_splits = recipe("adaptkry", name, **changes), splits.class_balanced(graph.y)
+    is_gpu = device.type == "cuda"
+    if is_gpu:
         torch.cuda.reset_peak_memory_stats()
     options = {"seeds": seeds, "restarts": restarts, "device": str(device)}
-    spent = timing.seconds(lambda: runs.append(fit(graph, trained, chosen, **options)), device)
-    width, members = 4 * graph.nodes * graph.features.shape[1], len(runs[0].results)
+    seconds = timing.seconds(lambda: runs.append(fit(graph, settings, ten_splits, **options)), device)
+    hop_bytes, members = 4 * graph.nodes * graph.features.shape[1], len(runs[0].results)
     memory = {
-        "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
-        "basis_bytes": width * (trained.degree + 1),
-        "largest_activation_bytes": width * members,  # weighted hops of all members, before rows are selected
+        "peak_bytes": torch.cuda.max_memory_allocated() if is_gpu else None,
+        "basis_bytes": hop_bytes * (settings.degree + 1),
+        "largest_activation_bytes": hop_bytes * members,  # weighted hops of all members, before rows are selected
     }
     epochs = len(runs[0].curves["loss"])
-    extra = {"benchmark": "six", "run_seconds": spent, "run_epochs": epochs, "members": members, **memory}
+    extra = {"benchmark": "six", "run_seconds": seconds, "run_epochs": epochs, "members": members, **memory}
     extra |= {"restarts": restarts}
     return [{**result.to_row(), **extra} for result in runs[0].results]
 
 
-def show(what: str, rows: list[dict]) -> None:
-    """Print one line per graph."""
+def show(name: str, rows: list[dict]) -> None:
+    """Print the result of one graph in one line."""
     scores, first = np.array([row["test"] for row in rows if row["chosen"]]) * 100, rows[0]
     memory = ""
     if first["peak_bytes"]:
         copies = (first["peak_bytes"] - first["basis_bytes"]) / first["largest_activation_bytes"]
         memory = f", peak {first['peak_bytes'] / 2**20:.0f} MiB = basis + {copies:.2f} activations"
-    spent = f"{first['run_seconds']:.1f} s, {first['run_epochs']} epochs{memory}"
-    print(f"{what:16} {scores.mean():.2f} ± {scores.std(ddof=1):.2f}   {spent}")
+    cost = f"{first['run_seconds']:.1f} s, {first['run_epochs']} epochs{memory}"
+    print(f"{name:16} {scores.mean():.2f} ± {scores.std(ddof=1):.2f}   {cost}")
 
 
 def main() -> None:
-    """Train, print, append the rows."""
+    """Train, append the rows to a file, and print them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--directed", action="store_true")

@@ -1,4 +1,4 @@
-"""The tables in the README are those of the rows."""
+"""The tables of the README are written from rows."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from adaptkry.common.rows import read
 ROOT = Path(__file__).parents[2]
 
 
-def test_nobody_edits_the_tables_of_the_readme_by_hand():
+def test_the_tables_of_the_readme_agree_with_the_rows():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for marker, table, rows in (("speed", speed, "benchmarks.jsonl"), ("accuracy", accuracy, "adaptkry.jsonl")):
         assert replace(text, marker, table(read(ROOT / "results" / rows))) == text

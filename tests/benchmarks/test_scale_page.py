@@ -1,17 +1,30 @@
+"""The page on graphs larger than memory, and the benchmark that measures its rows."""
+
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from adaptkry.common.rows import read
 from adaptkry.outofcore.propagate import propagate
 from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.propagation_matrix import Propagation
 from benchmarks import outofcore, scale_page
 from contracts import assert_same_bits, random_signal
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_a_table_is_written_between_its_markers():
     begin = "<!-- rows: one (written by `python -m benchmarks.scale_page`) -->\n"
     page = f"head\n{begin}old\n<!-- rows: end -->\ntail"
     assert scale_page.replace(page, "one", ["new"]) == page.replace("old", "new")
+
+
+def test_the_tables_of_the_page_agree_with_the_rows():
+    text, rows = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8"), read(ROOT / "results" / "outofcore.jsonl")
+    for name, table in scale_page.TABLES.items():
+        assert scale_page.replace(text, name, table([row for row in rows if row["benchmark"] == name])) == text
 
 
 def test_slopes_are_those_of_the_rows(tmp_path):
@@ -39,25 +52,8 @@ def test_the_reference_in_memory_agrees_with_the_basis_on_disk(tmp_path, capsys)
 
 @pytest.mark.slow
 def test_the_benchmark_writes_a_row(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "sys.argv",
-        [
-            "outofcore",
-            "basis",
-            "--nodes",
-            "2e4",
-            "--entries",
-            "2e5",
-            "--features",
-            "8",
-            "--degree",
-            "2",
-            "--work",
-            str(tmp_path),
-            "--out",
-            str(tmp_path / "r.jsonl"),
-        ],
-    )
+    options = f"--nodes 2e4 --entries 2e5 --features 8 --degree 2 --work {tmp_path} --out {tmp_path / 'r.jsonl'}"
+    monkeypatch.setattr("sys.argv", ["outofcore", "basis", *options.split()])
     outofcore.main()
     assert "ratio" in capsys.readouterr().out
     assert (tmp_path / "r.jsonl").read_text().count("peak_bytes") == 1
