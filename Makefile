@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine: `make run` and `make test`.
+# `make run` and `make test` work on a new machine: both first install the pinned packages into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: run test test-slow test-browser test-gpu check bench clean
 .DEFAULT_GOAL := run
 
-# The stamp is newer than both files after an install, so a second call installs nothing.
+# The file .venv/.ready is newer than both files after an installation, so that the next call installs nothing.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"adaptkry needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
