@@ -50,7 +50,7 @@ def model_inputs(
 
 
 def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None) -> Tensor:
-    """Return the features [n, d], with rows divided by their sum or columns standardised if the recipe says so.
+    """Return the features [n, d], with rows divided by their sum or columns standardised, as the recipe requires.
 
     `scaling` is that of the training graph; by default that of this graph.
     """

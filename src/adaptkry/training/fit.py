@@ -82,6 +82,7 @@ def fit(
     >>> len(run.results)
     2
     """
+    # Refuse bad input before anything is computed or written.
     check_names(settings, inspect.signature(fit).parameters)
     for name, value in (("count", count), ("seeds", seeds), ("restarts", restarts)):
         checks.positive_count(value, name)
@@ -100,13 +101,12 @@ def fit(
         lock = Journal(folder, command="fit", resume=resume or is_restarted()) if folder else nullcontext()
         with lock as journal:
             key = ""
-            if journal:
-                key = training_key(
-                    members, data=source.digest(splits), options=[batch_size, group.size, restarts, test]
-                )
+            if journal:  # only then, because the digest reads all data
+                decisive = [batch_size, group.size, restarts, test]
+                key = training_key(members, data=source.digest(splits), options=decisive)
                 journal.open(key, _request(source, recipes, splits, members, options))
             if group.broadcast(journal is not None and "run" in journal.done):
-                return load_run(str(out))
+                return load_run(str(out))  # it was finished before
             prepared = source.prepare(shared, members, splits, options)
             trainer = make_trainer(prepared, members, source, splits, basis_mix)
             checkpointers = [_restored_checkpointer(journal, key, prepared, trainer)] if journal else []
