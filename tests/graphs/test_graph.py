@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from adaptkry.graphs.graph import Graph, compact
 from strategies import graphs, random_edges, random_graph, random_weights
 
-PAIRS = [[0, 1, 1, 2, 2], [1, 0, 2, 2, 3]]  # 0 and 1 both ways, a loop at 2
+PAIRS = [[0, 1, 1, 2, 2], [1, 0, 2, 2, 3]]  # 0 and 1 in both directions, a self-loop at 2
 WEIGHTS = [1.0, 5.0, 2.0, 3.0, 4.0]
 
 

@@ -333,6 +333,16 @@ def test_files_that_cannot_be_read_are_refused_by_name(tmp_path, name, content, 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_npz_is_refused_whatever_byte_is_wrong(tmp_path, seed):
+    path, random = write_npz(random_graph(0), tmp_path / "g.npz"), np.random.default_rng(seed)
+    damaged = np.frombuffer(path.read_bytes(), np.uint8).copy()
+    damaged[random.integers(0, len(damaged), 8)] ^= 0xFF
+    path.write_bytes(damaged.tobytes())
+    with pytest.raises(ValueError, match=r"g\.npz"):
+        read(path)
+
+
 EDGE = {"edges": np.array([[0], [1]])}
 
 

@@ -91,7 +91,10 @@ class Graph:
         if not sp.issparse(adjacency):
             raise TypeError(f"from_scipy needs a SciPy sparse matrix; got {type(adjacency).__name__}. Convert it.")
         if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
-            raise ValueError(f"an adjacency matrix must be square; got shape {list(adjacency.shape)}.")
+            raise ValueError(
+                f"an adjacency matrix must be square; got shape {list(adjacency.shape)}. Pass one row and one column "
+                f"per node."
+            )
         matrix = sp.csr_array(adjacency).tocoo()  # adds repeated entries of a COO matrix
         matrix.eliminate_zeros()
         pairs = np.stack([matrix.row, matrix.col]).astype(np.int64)

@@ -61,10 +61,11 @@ class Splits:
 
     def _check(self, part: str, mask) -> None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-            raise TypeError(f"the {part} mask must be a bool tensor; got {getattr(mask, 'dtype', type(mask))}.")
+            kind = getattr(mask, "dtype", type(mask))
+            raise TypeError(f"the {part} mask must be a bool tensor; got {kind}. Use from_masks for other arrays.")
         if mask.ndim != 2 or mask.shape != self.train.shape or not len(mask):
             expected = "[s, n]" if part == "train" else f"{list(self.train.shape)} like train"
-            raise ValueError(f"the {part} mask must have shape {expected}; got {list(mask.shape)}.")
+            raise ValueError(f"the {part} mask must have shape {expected}; got {list(mask.shape)}. Reshape it.")
         if not mask.any(1).all():
             empty = int((~mask.any(1)).nonzero()[0])
             raise ValueError(
@@ -148,7 +149,7 @@ def class_permuted(y, count: int = 10, seed: int = 0, *, names: Sequence[str] | 
     Splits(class_permuted, splits=1, nodes=100, train=60, validation=20, test=20)
     """
     labels, seeds = _labelled(y, names), _seeds(count, seed)
-    parts = (draw_class_permuted(labels, one) for one in seeds)
+    parts = (draw_class_permuted(labels, split_seed) for split_seed in seeds)
     return _from_ids(parts, labels, "class_permuted", seeds, names)
 
 
@@ -171,7 +172,7 @@ def stratified(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed:
     A class of three or more labelled nodes is in all three parts.
     """
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
-    parts = (_draw_stratified(labels, cuts, np.random.default_rng(one)) for one in seeds)
+    parts = (_draw_stratified(labels, cuts, np.random.default_rng(split_seed)) for split_seed in seeds)
     return _from_ids(parts, labels, "stratified", seeds, names)
 
 
@@ -197,7 +198,8 @@ def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: in
     labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
     known = _ids(labels >= 0)
     ends = np.rint(cuts * len(known)).astype(int)
-    parts = (np.split(np.random.default_rng(one).permutation(known), ends)[:3] for one in seeds)
+    shuffled = (np.random.default_rng(split_seed).permutation(known) for split_seed in seeds)
+    parts = (np.split(nodes, ends)[:3] for nodes in shuffled)
     return _from_ids(parts, labels, "uniform", seeds, names)
 
 

@@ -1,6 +1,8 @@
 """Read a graph from arrays: an .npz with named arrays, or an adjacency matrix in Matrix Market or SciPy format."""
 
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +20,8 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name
 from adaptkry.graphs.readers.tables import encode
 
+# Raised for damaged files. TypeError: an .npy with suffix .npz; RuntimeError: an unsupported kind of zip file.
+DAMAGED = (ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .npz
     "edges": ("edges", "edge_index"),
     "weights": ("weights", "edge_weight"),
@@ -66,7 +70,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # TypeError: an .npy with suffix .npz
+    except DAMAGED as error:
         raise ValueError(
             f"{path} must be an .npz of plain arrays; it cannot be read ({error}). "
             f"Write it with np.savez, without arrays of Python objects."
@@ -161,7 +165,7 @@ def _array(path: Path) -> Any:
         if suffix == ".npy":
             return np.load(path, allow_pickle=False)
         return sp.csr_array(scipy.io.mmread(path) if suffix == ".mtx" else sp.load_npz(path))
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (*DAMAGED, OSError) as error:
         raise ValueError(
             f"{path} must be a valid {suffix} file; it cannot be read ({error}). Write it again."
         ) from None

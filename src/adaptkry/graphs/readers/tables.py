@@ -80,12 +80,12 @@ def _nodes(path: Path, key: str, label: str | None, ignore: Sequence[str]) -> No
     return ids, features, labels, classes, names or None
 
 
-def _label_column(path: Path, table: Columns, label: str | None, taken: set[str]) -> str | None:
+def _label_column(path: Path, table: Columns, label: str | None, other_columns: set[str]) -> str | None:
     """Name of the column of labels, or None; a column of another name that looks like labels is refused."""
     if label is not None:
         _column(path, table, label, "labels")
         return label
-    likely = [name for name in table if name.lower() in LABEL_LIKE and name not in taken]
+    likely = [name for name in table if name.lower() in LABEL_LIKE and name not in other_columns]
     if "label" not in table and likely:
         raise ValueError(
             f"{path}: labels must be in a column called label; column {likely[0]!r} looks like labels, which must not "
