@@ -59,10 +59,10 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.spectral.theory import check_all as check_all
     from adaptkry.training.data import open_data as open_data
     from adaptkry.training.fit import fit as fit
-    from adaptkry.training.run import Result as Result
+    from adaptkry.training.results import Result as Result
     from adaptkry.training.run import Run as Run
     from adaptkry.training.run import RunInfo as RunInfo
-    from adaptkry.training.run import load_run as load_run
+    from adaptkry.training.run_folder import load_run as load_run
 
 _MODULES = {
     "__version__": "common.version",
@@ -108,9 +108,9 @@ _MODULES = {
     "open_data": "training.data",
     "fit": "training.fit",
     "Run": "training.run",
-    "Result": "training.run",
+    "Result": "training.results",
     "RunInfo": "training.run",
-    "load_run": "training.run",
+    "load_run": "training.run_folder",
     "tune": "selection.tune",
     "compare": "selection.compare",
     # graphs larger than memory

@@ -29,7 +29,7 @@ from adaptkry.training.batches import FullBatch
 from adaptkry.training.fit import fit
 from adaptkry.training.loop import GradientDescent
 from adaptkry.training.losses import chunk_logits
-from adaptkry.training.run import load_run
+from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
 
 N, D, C, B = 40, 7, 3, 2

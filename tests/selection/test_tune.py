@@ -31,7 +31,7 @@ from adaptkry.selection.space import (
 from adaptkry.selection.trial import best_trial, recipe_of, train_trials
 from adaptkry.training.data import GraphData
 from adaptkry.training.fit import fit
-from adaptkry.training.run import load_run
+from adaptkry.training.run_folder import load_run
 
 GRAPH = csbm(nodes=120, phi=-0.4, information=0.5, seed=0)
 DATA = GraphData(GRAPH)

@@ -33,7 +33,7 @@ from adaptkry.training.loop import GradientDescent
 from adaptkry.training.losses import local_gradients
 from adaptkry.training.predict import folder_probabilities, write_csv
 from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup
-from adaptkry.training.run import load_run
+from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
 from contracts import assert_same_bits
 

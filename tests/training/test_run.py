@@ -21,7 +21,8 @@ from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.training import data as training_data
 from adaptkry.training.data import batch_size_that_fits
 from adaptkry.training.fit import fit
-from adaptkry.training.run import Result, load_run
+from adaptkry.training.results import Result
+from adaptkry.training.run_folder import load_run
 
 GRAPH = csbm(nodes=200, phi=-0.7, seed=0)
 QUICK = recipe("adaptkry", degree=3, hidden=16, epochs=40, taus=(0.5, 1.0))

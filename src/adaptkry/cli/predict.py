@@ -35,7 +35,7 @@ def predict(
 ) -> None:
     """Write the predicted class and the class probabilities of every node (of every stored row of a basis folder)."""
     from adaptkry.training.predict import write_csv
-    from adaptkry.training.run import load_run
+    from adaptkry.training.run_folder import load_run
 
     loaded = load_run(run)
     names = graph or [trained_on(run, loaded)]

@@ -6,6 +6,7 @@ The facts are an experiment (see `elements`) with `"kind": "run"` and three more
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +18,13 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.models.inputs import scaled_features
 from adaptkry.models.recipe import Recipe
 from adaptkry.report import charts, html
-from adaptkry.report.elements import cell, chart, experiment, matrix, series, spread, table
+from adaptkry.report.elements import TableCell, cell, chart, experiment, matrix, series, spread, table
 from adaptkry.report.learned_filter import learned_response
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import Density, density_of_states
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import angles
+from adaptkry.training.results import Result
 from adaptkry.training.run import Run
 
 EXPLORER_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))
@@ -226,7 +228,7 @@ def tables_of(run: Run, graph: Graph | None, names: Sequence[str], counts: np.nd
     tested = "Test nodes of all chosen trainings. A class with 0 tested nodes is in no test set."
     tables = [
         table("Classes", ["class", "tested", "precision %", "recall %", "F1 %"], class_scores(names, counts), tested),
-        table("Trainings", list(TRAINING_COLUMNS), [training_row(result.to_row()) for result in run.results]),
+        table("Trainings", list(Result.headings().values()), [training_row(result) for result in run.results]),
     ]
     if graph is not None:
         tables.append(table("Homophily", ["measure", "value"], list(homophily(graph).items())))
@@ -247,20 +249,16 @@ def class_scores(names: Sequence[str], counts: np.ndarray) -> list[list]:
     ]
 
 
-TRAINING_COLUMNS = {  # heading -> function that returns the cell of a result row
-    "split": lambda row: row["split"],
-    "seed": lambda row: row["seed"],
-    "validation %": lambda row: percent(row["validation"]),
-    "test %": lambda row: percent(row["test"]),
-    "epoch": lambda row: row["epoch"],
-    "chosen": lambda row: "yes" if row["chosen"] else "no",
-    "failed": lambda row: row["failed"],
-}
-
-
-def training_row(row: dict) -> list:
+def training_row(result: Result) -> list:
     """Return the cells of one training in the table of trainings."""
-    return [cell_of(row) for cell_of in TRAINING_COLUMNS.values()]
+    return [training_cell(getattr(result, name), heading) for name, heading in Result.headings().items()]
+
+
+def training_cell(value: Any, heading: str) -> TableCell:
+    """Return a value of a result as a cell; a heading with a per cent sign asks for per cent."""
+    if heading.endswith("%"):
+        return percent(value)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
 
 
 def percent(share: float | None) -> dict | None:

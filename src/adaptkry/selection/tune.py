@@ -24,7 +24,8 @@ from adaptkry.selection.space import Space, space_of
 from adaptkry.selection.trial import Trial, best_trial, recipe_of, train_trials
 from adaptkry.training.data import GraphData, open_data, training_key
 from adaptkry.training.fit import check_splits, fit, make_members
-from adaptkry.training.run import Run, load_run
+from adaptkry.training.run import Run
+from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
 
 TRIALS = "trials.jsonl"

@@ -32,7 +32,9 @@ from adaptkry.training.evaluation import evaluate_test
 from adaptkry.training.logistic import LogisticRegression
 from adaptkry.training.loop import Callback, GradientDescent
 from adaptkry.training.process_group import ProcessGroup, is_restarted, joined_group, process_count, process_device
-from adaptkry.training.run import Result, Run, RunInfo, load_run
+from adaptkry.training.results import make_results, mark_chosen
+from adaptkry.training.run import Run, RunInfo
+from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
 
 Trainer = GradientDescent | LogisticRegression
@@ -206,7 +208,7 @@ def build_run(
         )
         scores = test_scores.tolist()
     provenance: dict[str, Any] = rows.provenance(trainer.device)
-    results = _results(trainer, scores, source, splits, provenance)
+    results = make_results(state, members, scores, splits, source.name, source.info.metric, provenance)
     mark_chosen(results, restarts, len(splits))
     info = RunInfo(
         graph=source.name, metric=source.info.metric, scheme=splits.scheme, warnings=list(splits.warnings),
@@ -218,45 +220,6 @@ def build_run(
     if confusion is not None:
         info.confusion = confusion[run.chosen].sum(0).tolist()
     return run
-
-
-def _results(
-    trainer: Trainer, scores: Sequence[float | None], source: TrainingData, splits: Splits, provenance: dict[str, Any]
-) -> list[Result]:
-    failed, epoch, best = (trainer.state[name].tolist() for name in ("failed_epoch", "best_epoch", "best_score"))
-    results = []
-    for i, member in enumerate(trainer.members):
-        has_failed = epoch[i] < 0  # no epoch was kept
-        results.append(
-            Result(
-                graph=source.name,
-                settings=member.recipe.to_dict(),
-                split=member.split,
-                split_seed=splits.seeds[member.split] if member.split < len(splits.seeds) else None,
-                scheme=splits.scheme,
-                seed=member.seed,
-                metric=source.info.metric,
-                test=None if has_failed else scores[i],
-                validation=None if has_failed else best[i],
-                epoch=epoch[i],
-                failed=f"loss was not finite in epoch {int(failed[i])}" if failed[i] >= 0 else None,
-                **provenance,
-            )
-        )
-    return results
-
-
-def mark_chosen(results: Sequence[Result], restarts: int, splits: int) -> None:
-    """Mark the best of the restarts of each split, by validation score only; the earliest of equally good ones.
-
-    Results are in the order of `make_members`: the restarts of a split are `splits` apart.
-    """
-    for start in range(0, len(results), restarts * splits):
-        for s in range(splits):
-            group = results[start + s : start + restarts * splits : splits]
-            scores = [-1.0 if result.validation is None else result.validation for result in group]
-            for i, result in enumerate(group):
-                result.chosen = i == scores.index(max(scores))
 
 
 def _request(

@@ -19,13 +19,13 @@ from adaptkry.models.stages import ModelShape, initial_statistics
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import Batch, Batches
 from adaptkry.training.cuda_graph import RecordedEpoch
+from adaptkry.training.early_stopping import stop_members
 from adaptkry.training.evaluation import evaluate
 from adaptkry.training.losses import LossAndGradients, make_gradient_function
 from adaptkry.training.state import Member, TrainingState, initial_state
 
 CHECK_EVERY = 20  # epochs between two checks, in which the host reads the state
 CHECK_SECONDS = 5.0  # at most this long between checks: slow epochs are worth a checkpoint each
-WINDOW = 200  # number of earlier validation losses whose mean is the threshold of stop="mean"
 
 Callback = Callable[[TrainingState], object]
 
@@ -94,7 +94,7 @@ class GradientDescent:
         score, validation_loss = evaluate(self.shape, weights, statistics, self.batches, self.metric)  # [b] each
         loss = self.group.mean(torch.stack(losses).mean(0))  # [b]
         self.keep_best(loss, score, validation_loss)
-        self.stop_members(loss)
+        stop_members(state, self.recipe, self.patience, loss)
         state["epoch"].add_(1)
 
     @torch.no_grad()
@@ -114,23 +114,6 @@ class GradientDescent:
         for name, now in (("loss", loss), ("validation", score), ("validation_loss", validation_loss)):
             point = torch.where(running, now.float(), torch.nan)  # [b]
             state[f"curve/{name}"].index_copy_(0, epoch[None], point[None])
-
-    @torch.no_grad()
-    def stop_members(self, loss: Tensor) -> None:
-        """Stop members by the recipe's rule; members whose loss [b] is not finite have failed and stop too."""
-        state, epoch = self.state, self.state["epoch"]
-        failed = state.running & ~torch.isfinite(loss)
-        state["failed_epoch"].copy_(torch.where(failed, epoch, state["failed_epoch"]))
-        if self.recipe.stop == "never":
-            stops = torch.zeros_like(failed)
-        elif self.recipe.stop == "patience":
-            stops = (state["waited"] >= self.patience) & (epoch >= self.recipe.min_epochs)
-        else:  # validation loss above its mean over the last WINDOW epochs
-            curve = state["curve/validation_loss"]  # [epochs, b]
-            window = (epoch - WINDOW + torch.arange(WINDOW, device=epoch.device)).clamp(min=0)
-            is_above = curve.index_select(0, epoch[None])[0] > curve.index_select(0, window).mean(0)
-            stops = is_above & (epoch > max(WINDOW, self.recipe.min_epochs - 1))
-        state.running.copy_(state.running & ~failed & ~stops)
 
     def _is_check_due(self, epoch: int, last_check: float) -> bool:
         every = CHECK_EVERY if self.batches.is_fixed else 1  # an epoch over slabs is long

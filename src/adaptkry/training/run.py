@@ -1,65 +1,23 @@
-"""A run: trained members with their settings, weights, curves and results.
+"""A run: trained members with their settings, weights, curves and results."""
 
-The run folder holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl` (one result row
-per training), `journal.jsonl` and, during training, `checkpoint.safetensors`. Every file is written atomically.
-"""
-
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry.common import rows
-from adaptkry.common.files import write
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
 from adaptkry.training.losses import chunk_logits
+from adaptkry.training.results import Result
 from adaptkry.training.state import Member
 
-FORMAT = 4  # version of the run folder's format
 STATISTICS = ("norm", "basis_mix")  # prefixes of names that are saved with the weights, but not learned
-
-
-@dataclass
-class Result:
-    """The result of one training: its settings, its split and its scores; one row of `rows.jsonl`."""
-
-    graph: str
-    settings: dict[str, Any]
-    split: int
-    split_seed: int | None
-    scheme: str
-    seed: int
-    metric: str
-    test: float | None  # None: not evaluated, or failed
-    validation: float | None  # at the best epoch; None: failed
-    epoch: int  # the best epoch; -1 if there is none
-    failed: str | None  # the reason; None: did not fail
-    version: str
-    commit: str
-    device: str
-    torch: str
-    python: str
-    chosen: bool = True  # whether it is the best on validation among the restarts of its split
-
-    def to_row(self) -> dict[str, Any]:
-        """Return plain data that can be written as JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> "Result":
-        """Read a row, also of an older version; unknown columns are ignored."""
-        data = {**row, "settings": rows.settings_of(dict(row))}
-        return cls(**{field.name: data[field.name] for field in fields(cls) if field.name in data})
 
 
 @dataclass
@@ -205,83 +163,7 @@ class Run:
         return self.probabilities(graph).argmax(1)
 
     def save(self, folder: Path | str) -> Path:
-        """Write the run folder."""
-        from safetensors.torch import save
+        """Write the run folder, and return its path."""
+        from adaptkry.training.run_folder import save_run  # it imports this module
 
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        weights = save({name: w.contiguous() for name, w in self.weights.items()})
-        document = {
-            "format": FORMAT,
-            "weights": hashlib.sha256(weights).hexdigest(),
-            "members": [vars(member) | {"recipe": member.recipe.to_dict()} for member in self.members],
-            "shape": vars(self.shape) | {"recipe": self.shape.recipe.to_dict()},
-            "info": asdict(self.info),
-        }
-        lines = [json.dumps(result.to_row(), sort_keys=True) + "\n" for result in self.results]
-        write(folder / "weights.safetensors", weights)
-        write(folder / "rows.jsonl", "".join(lines))
-        write(folder / "curves.csv", curves_to_csv(self.curves))
-        write(folder / "run.json", json.dumps(document, indent=1))
-        return folder
-
-
-def curves_to_csv(curves: dict[str, np.ndarray]) -> str:
-    """Write the columns epoch, member and each curve; one line per epoch and running member."""
-    lines = [",".join(["epoch", "member", *curves])]
-    for epoch, member in np.argwhere(~np.isnan(curves["validation"])):
-        values = (f"{curve[epoch, member]:.6g}" for curve in curves.values())
-        lines.append(",".join([str(epoch), str(member), *values]))
-    return "\n".join(lines) + "\n"
-
-
-def curves_from_csv(path: Path, members: int) -> dict[str, np.ndarray]:
-    """Read what `curves_to_csv` wrote: name -> [epochs, b]; NaN after a member stopped."""
-    table = np.genfromtxt(path, delimiter=",", names=True, ndmin=1)
-    epochs = int(table["epoch"].max()) + 1 if len(table) else 0
-    names = [name for name in table.dtype.names or () if name not in ("epoch", "member")]
-    curves = {name: np.full((epochs, members), np.nan) for name in names}
-    for name, curve in curves.items():
-        curve[table["epoch"].astype(int), table["member"].astype(int)] = table[name]
-    return curves
-
-
-def load_run(folder: Path | str) -> Run:
-    """Read a run folder."""
-    folder = Path(folder)
-    if not (folder / "run.json").exists():
-        is_interrupted = (folder / "checkpoint.safetensors").exists()
-        hint = "It was interrupted: repeat the same fit with --resume." if is_interrupted else "Check the path."
-        raise FileNotFoundError(f"a run folder must hold run.json; got {folder}, which does not. {hint}")
-    try:
-        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{folder / 'run.json'} must be JSON; got a damaged file ({error}). Train again.") from None
-    if document.get("format") != FORMAT:
-        raise ValueError(
-            f"{folder} must have format {FORMAT}, which this version of adaptkry reads; got format "
-            f"{document.get('format')}. Train again with this version."
-        )
-    members = [Member(m["split"], m["seed"], Recipe.from_dict(m["recipe"])) for m in document["members"]]
-    return Run(
-        members,
-        ModelShape(**document["shape"] | {"recipe": Recipe.from_dict(document["shape"]["recipe"])}),
-        load_weights(folder / "weights.safetensors", document["weights"]),
-        curves_from_csv(folder / "curves.csv", len(members)),
-        [Result.from_row(row) for row in rows.read(folder / "rows.jsonl")],
-        RunInfo(**document["info"]),
-    )
-
-
-def load_weights(path: Path, digest: str) -> dict[str, Tensor]:
-    """Read the weights and verify their checksum."""
-    from safetensors.torch import load
-
-    if not path.exists():
-        raise FileNotFoundError(f"a run folder must hold weights.safetensors; {path} is missing. Train again.")
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise ValueError(
-            f"{path} must have the checksum in run.json; got a damaged file, or one of another run. Train again."
-        )
-    return load(content)
+        return save_run(self, folder)

@@ -1,0 +1,106 @@
+"""The run folder: a run written to disk and read back.
+
+It holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl` (one result row per
+training), `journal.jsonl` and, during training, `checkpoint.safetensors`. Every file is written atomically.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from adaptkry.common import rows
+from adaptkry.common.files import write
+from adaptkry.models.recipe import Recipe
+from adaptkry.models.stages import ModelShape
+from adaptkry.training.results import Result
+from adaptkry.training.run import Run, RunInfo
+from adaptkry.training.state import Member
+
+FORMAT = 4  # version of the run folder's format
+
+
+def save_run(run: Run, folder: Path | str) -> Path:
+    """Write the run folder, and return its path."""
+    from safetensors.torch import save
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = save({name: w.contiguous() for name, w in run.weights.items()})
+    document = {
+        "format": FORMAT,
+        "weights": hashlib.sha256(weights).hexdigest(),
+        "members": [vars(member) | {"recipe": member.recipe.to_dict()} for member in run.members],
+        "shape": vars(run.shape) | {"recipe": run.shape.recipe.to_dict()},
+        "info": asdict(run.info),
+    }
+    lines = [json.dumps(result.to_row(), sort_keys=True) + "\n" for result in run.results]
+    write(folder / "weights.safetensors", weights)
+    write(folder / "rows.jsonl", "".join(lines))
+    write(folder / "curves.csv", curves_to_csv(run.curves))
+    write(folder / "run.json", json.dumps(document, indent=1))
+    return folder
+
+
+def curves_to_csv(curves: dict[str, np.ndarray]) -> str:
+    """Write the columns epoch, member and each curve; one line per epoch and running member."""
+    lines = [",".join(["epoch", "member", *curves])]
+    for epoch, member in np.argwhere(~np.isnan(curves["validation"])):
+        values = (f"{curve[epoch, member]:.6g}" for curve in curves.values())
+        lines.append(",".join([str(epoch), str(member), *values]))
+    return "\n".join(lines) + "\n"
+
+
+def curves_from_csv(path: Path, members: int) -> dict[str, np.ndarray]:
+    """Read what `curves_to_csv` wrote: name -> [epochs, b]; NaN after a member stopped."""
+    table = np.genfromtxt(path, delimiter=",", names=True, ndmin=1)
+    epochs = int(table["epoch"].max()) + 1 if len(table) else 0
+    names = [name for name in table.dtype.names or () if name not in ("epoch", "member")]
+    curves = {name: np.full((epochs, members), np.nan) for name in names}
+    for name, curve in curves.items():
+        curve[table["epoch"].astype(int), table["member"].astype(int)] = table[name]
+    return curves
+
+
+def load_run(folder: Path | str) -> Run:
+    """Read a run folder."""
+    folder = Path(folder)
+    if not (folder / "run.json").exists():
+        is_interrupted = (folder / "checkpoint.safetensors").exists()
+        hint = "It was interrupted: repeat the same fit with --resume." if is_interrupted else "Check the path."
+        raise FileNotFoundError(f"a run folder must hold run.json; got {folder}, which does not. {hint}")
+    try:
+        document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / 'run.json'} must be JSON; got a damaged file ({error}). Train again.") from None
+    if document.get("format") != FORMAT:
+        raise ValueError(
+            f"{folder} must have format {FORMAT}, which this version of adaptkry reads; got format "
+            f"{document.get('format')}. Train again with this version."
+        )
+    members = [Member(m["split"], m["seed"], Recipe.from_dict(m["recipe"])) for m in document["members"]]
+    return Run(
+        members,
+        ModelShape(**document["shape"] | {"recipe": Recipe.from_dict(document["shape"]["recipe"])}),
+        load_weights(folder / "weights.safetensors", document["weights"]),
+        curves_from_csv(folder / "curves.csv", len(members)),
+        [Result.from_row(row) for row in rows.read(folder / "rows.jsonl")],
+        RunInfo(**document["info"]),
+    )
+
+
+def load_weights(path: Path, digest: str) -> dict[str, Tensor]:
+    """Read the weights and verify their checksum."""
+    from safetensors.torch import load
+
+    if not path.exists():
+        raise FileNotFoundError(f"a run folder must hold weights.safetensors; {path} is missing. Train again.")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(
+            f"{path} must have the checksum in run.json; got a damaged file, or one of another run. Train again."
+        )
+    return load(content)
