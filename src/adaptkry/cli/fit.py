@@ -101,6 +101,7 @@ def fit(
     if isinstance(data, GraphData):
         keep_freed_memory()
     recipe, splits = data.recipe(method, **settings), data.splits(split, count)
+    data.check_recipe(recipe)
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}"
     is_first = process_rank() == 0  # of the processes that torchrun started; only this one prints and writes
     choose_device(device)

@@ -11,7 +11,7 @@ algorithms rely on:
 * ``P.is_batched``: whether P stands for r matrices that act on signals [r, n, d].
 * ``P.panel``: how many columns are best multiplied at a time.
 
-Algorithms use nothing else, so the same recurrence runs on a graph (`propagation.Propagation`), on eigenvalues
+Algorithms use nothing else, so the same recurrence runs on a graph (`propagation_matrix.Propagation`), on eigenvalues
 (`Diagonal`, which yields a frequency response) and on polynomial coefficients (`Shift`, which yields a change of
 basis):
 
