@@ -1,5 +1,6 @@
 """Documents, which are written from rows."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from adaptkry.common import rows
 from adaptkry.paper import cells, documents, reproduce
 from adaptkry.paper.published import PAPER
+from adaptkry.report.elements import finite
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -56,7 +58,12 @@ def test_a_section_can_be_built_if_any_cell_has_no_rows(name):
 
 
 def test_the_documents_in_the_repository_agree_with_the_rows():
-    """They are never edited by hand: every section is what its rows give."""
-    text = (RESULTS.parent / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    for name in reproduce.ITEMS:
-        assert documents.markdown(documents.section(name, RESULTS, quick=False)) in text
+    """They are never edited by hand: text, LaTeX and facts of every item are what its rows give."""
+    docs = RESULTS.parent / "docs"
+    text = (docs / "reproduction.md").read_text(encoding="utf-8")
+    sections = {name: documents.section(name, RESULTS, quick=False) for name in reproduce.ITEMS}
+    for name, section in sections.items():
+        assert documents.markdown(section) in text
+        assert documents.latex(section) == (docs / "reproduction" / f"{name}.tex").read_text(encoding="utf-8")
+        assert finite(section.facts) == json.loads((docs / "reproduction" / f"{name}.json").read_text(encoding="utf-8"))
+    assert documents.methods_page(sections["table-2"]) == (docs / "methods.md").read_text(encoding="utf-8")

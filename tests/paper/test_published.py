@@ -30,7 +30,7 @@ def test_placeholders_in_reasons_are_replaced():
 def test_printed_values_are_those_of_the_paper():
     """Every printed value of `paper.toml` is in the source of the paper."""
     if not PAPER_TEXT.exists():
-        pytest.skip("the paper's source is not beside this checkout")
+        pytest.skip("the source of the paper is not next to the repository")
     text = PAPER_TEXT.read_text(encoding="utf-8")
     merged = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)  # 5,429 is a number, (2,110.52) are two
     known = {float(number) for number in re.findall(r"\d+\.?\d*", text + merged)}

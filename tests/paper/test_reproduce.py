@@ -35,9 +35,9 @@ def test_no_two_measurements_have_the_same_cell(options):
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data")
 def test_the_command_reproduces_all_items_on_built_in_graphs(tmp_path, command):
-    words = ["reproduce", "all", "--quick", "--device", "cpu", "--json"]
-    words += ["--out", tmp_path / "rows", "--docs", tmp_path / "docs"]
-    printed = json.loads(command(*words, code=3).out)  # 3: the real graphs are not available
+    arguments = ["reproduce", "all", "--quick", "--device", "cpu", "--json"]
+    arguments += ["--out", tmp_path / "rows", "--docs", tmp_path / "docs"]
+    printed = json.loads(command(*arguments, code=3).out)  # 3: the real graphs are not available
     assert printed["failed"] == []
     assert set(printed["rows"]) == set(reproduce.ITEMS)
     assert Path(printed["report"]).stat().st_size < 5e6
