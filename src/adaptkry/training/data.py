@@ -180,7 +180,7 @@ class GraphData:
 class FolderData:
     """A basis folder, read slab by slab, so that memory hardly grows with the number of nodes.
 
-    Besides a few slabs, memory holds the number, the class and one byte per split of every stored row.
+    Besides a few slabs, memory holds the number, the class and three bytes per split of every stored row.
     """
 
     def __init__(self, folder: BasisFolder):
