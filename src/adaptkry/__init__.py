@@ -134,7 +134,7 @@ def _import(name: str):
 
 def __dir__() -> list[str]:
     """Every public name, whether it has been imported or not."""
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 if not TYPE_CHECKING:  # with __getattr__, a type checker would accept every name

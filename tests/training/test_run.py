@@ -15,6 +15,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import recipe
+from adaptkry.outofcore.propagate import propagate
 from adaptkry.report.run_report import write_pages
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation_matrix import Propagation
@@ -318,6 +319,7 @@ def test_a_row_of_an_older_version_is_read():
         ({"batch": 4}, "Did you mean 'batch_size'"),
         ({"degre": 4}, "Did you mean 'degree'"),
         ({"seeds": 0}, "seeds must be 1 or more; got 0"),
+        ({"splits": 3}, "splits must be Splits or the name of a scheme; got 3. For 3 splits use count=3"),
         ({"restarts": 0}, "restarts must be 1 or more; got 0"),
         ({"method": []}, "a Recipe or a list of recipes"),
         ({"splits": splits.uniform(torch.arange(50) % 2, count=1)}, "splits must cover all 200 rows; got splits of 50"),
@@ -365,3 +367,16 @@ def test_fit_accepts_names_pyg_data_and_networkx_graphs(kind):
             data.nodes[node].update(x=GRAPH.x[node].tolist(), y=int(GRAPH.y[node]))
     run = fit(data, "adaptkry", "stratified", count=2, degree=2, epochs=3, device="cpu")
     assert len(run.results) == 2
+
+
+def test_a_run_predicts_from_what_fit_accepts_and_refuses_a_basis_folder(tmp_path):
+    run = fit("csbm", "adaptkry", "stratified", count=2, degree=2, epochs=3, device="cpu")
+    assert torch.equal(run.predict("csbm"), run.predict(csbm()))
+    basis = propagate(csbm(), tmp_path / "basis", taus=[0.5], degree=2)
+    with pytest.raises(TypeError, match="predict needs a graph in memory; got the basis folder of csbm"):
+        run.predict(basis)
+
+
+def test_several_names_of_graphs_are_refused():
+    with pytest.raises(ValueError, match=r"data must be one name, or paths .*; got csbm gcn, where csbm is a name"):
+        fit(["csbm", "gcn"])

@@ -109,7 +109,9 @@ def fit(
     if is_first and not (resume and was_complete):
         log.info(f"{method} on {data.name}: {len(splits)} splits as one batch, at most {recipe.epochs} epochs")
         log_overridden_settings(data, recipe, settings)
-        if was_complete:
+        if not resume and (folder / "checkpoint.safetensors").exists():
+            log.warning(f"the unfinished run in {folder} will be replaced; add --resume to continue it")
+        elif was_complete:
             log.warning(f"the finished run in {folder} will be replaced")
         terminal.warn(splits, recipe.standardise)
     with (

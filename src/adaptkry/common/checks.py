@@ -116,7 +116,10 @@ def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
     sizes = class_sizes(y)
     found = sizes.nonzero()[:, 0].tolist()
     if not found:
-        raise ValueError(f"training needs at least 2 classes; none of {len(y)} nodes has a label. Label some nodes.")
+        raise ValueError(
+            f"training needs at least 2 classes; none of {len(y)} nodes has a label. Label some nodes, for example in "
+            "the column label of a nodes file."
+        )
     if len(found) == 1:
         name = names[found[0]] if names else found[0]
         raise ValueError(

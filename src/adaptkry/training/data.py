@@ -136,7 +136,7 @@ class GraphData:
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the nodes."""
-        return schemes.make(self.graph, scheme or "class_balanced", count)
+        return schemes.make(self.graph, _scheme_name(scheme), count)
 
     def digest(self, splits: Splits) -> str:
         """Return the SHA-256 of edges, labels, features and masks."""
@@ -205,7 +205,7 @@ class FolderData:
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the stored rows."""
-        return schemes.make(_LabelsOnly(self.labels, self.info), scheme or "class_balanced", count)  # type: ignore[arg-type]
+        return schemes.make(_LabelsOnly(self.labels, self.info), _scheme_name(scheme), count)  # type: ignore[arg-type]
 
     def digest(self, splits: Splits) -> str:
         """Return the folder's checksums and the SHA-256 of the masks."""
@@ -268,6 +268,7 @@ def open_data(data: Any, **load_options) -> TrainingData:
             )
         return loaded
     paths = [data] if isinstance(data, str | Path) else data
+    _check_names_of_graphs(paths)
     only = paths[0] if isinstance(paths, list | tuple) and len(paths) == 1 else None
     if isinstance(only, str | Path) and is_kind(only, "basis"):
         return open_data(open_basis_folder(only), **load_options)
@@ -278,6 +279,25 @@ def open_data(data: Any, **load_options) -> TrainingData:
         )
     is_path = isinstance(paths, list | tuple) and not (isinstance(only, str) and only.lower() in NAMES)
     return GraphData(load(data if only is None else only, **load_options), is_user_file=is_path)
+
+
+def _scheme_name(scheme: Any) -> str:
+    """Return the name of a scheme; a number is a frequent mistake for the number of splits."""
+    if scheme is not None and not isinstance(scheme, str):
+        hint = f"For {scheme} splits use count={scheme}." if isinstance(scheme, int) else "See adaptkry.stratified."
+        raise TypeError(f"splits must be Splits or the name of a scheme; got {scheme!r}. {hint}")
+    return scheme or "class_balanced"
+
+
+def _check_names_of_graphs(paths: Any) -> None:
+    """Refuse several names of graphs, which often is a list without commas; several paths are one graph."""
+    if isinstance(paths, list | tuple) and len(paths) > 1:
+        names = [path for path in paths if isinstance(path, str) and path.lower() in NAMES and not Path(path).exists()]
+        if names:
+            raise ValueError(
+                f"data must be one name, or paths of the files of one graph; got {' '.join(map(str, paths))}, where "
+                f"{names[0]} is a name. Give one graph, and separate lists by commas: --methods adaptkry,gcn."
+            )
 
 
 def _as_loaded(data: Any) -> TrainingData | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
+from adaptkry.training.data import GraphData, open_data
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
@@ -110,8 +112,19 @@ class Run:
         )
 
     @torch.no_grad()
-    def member_probabilities(self, graph: Graph) -> Tensor:
-        """Predict class probabilities with every member: [b, n, c]; the graph may have new nodes."""
+    def member_probabilities(self, data: Any) -> Tensor:
+        """Predict class probabilities with every member: [b, n, c].
+
+        Args:
+            data: a graph in memory, possibly with new nodes, or anything else that `fit` accepts except basis folders.
+        """
+        source = open_data(data)
+        if not isinstance(source, GraphData):
+            raise TypeError(
+                f"predict needs a graph in memory; got the basis folder of {source.name}. "
+                "Use `adaptkry predict RUN BASIS`, or adaptkry.training.predict.write_csv."
+            )
+        graph = source.graph
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.shape.features:
             raise ValueError(
@@ -145,9 +158,9 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({len(self.members)} trainings)\n{self.summary()}"
 
-    def probabilities(self, graph: Graph) -> Tensor:
-        """Predict class probabilities, averaged over the chosen members: [n, c]."""
-        return self.member_probabilities(graph)[self.require_chosen()].mean(0)
+    def probabilities(self, data: Any) -> Tensor:
+        """Predict class probabilities, averaged over the chosen members: [n, c]; `data` as in `fit`."""
+        return self.member_probabilities(data)[self.require_chosen()].mean(0)
 
     def require_chosen(self) -> list[int]:
         """Return the numbers of the chosen members; raise an error if every training failed."""
@@ -158,9 +171,9 @@ class Run:
             )
         return self.chosen
 
-    def predict(self, graph: Graph) -> Tensor:
-        """Predict the most probable class of every node: [n]."""
-        return self.probabilities(graph).argmax(1)
+    def predict(self, data: Any) -> Tensor:
+        """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes."""
+        return self.probabilities(data).argmax(1)
 
     def save(self, folder: Path | str) -> Path:
         """Write the run folder, and return its path."""
