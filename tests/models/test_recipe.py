@@ -7,8 +7,8 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.models import batched
 from adaptkry.models.inputs import model_inputs, scaled_features
 from adaptkry.models.methods import METHODS
-from adaptkry.models.recipe import Recipe, recipe
-from adaptkry.models.stages import CombineHops, ModelShape
+from adaptkry.models.recipe import HINTS, Recipe, help_texts, recipe
+from adaptkry.models.stages import CombineHops, ModelShape, Stage
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation_matrix import Propagation
 
@@ -111,3 +111,13 @@ def test_a_recipe_is_unchanged_after_json():
     for method in METHODS:
         used = recipe(method, "cora")
         assert Recipe.from_dict(json.loads(json.dumps(used.to_dict()))) == used
+
+
+def test_every_setting_has_a_help_text():
+    assert help_texts().keys() == HINTS.keys()
+    assert help_texts()["degree"] == "Number of hops K. Default: 10."
+
+
+def test_a_stage_must_compute_something():
+    with pytest.raises(TypeError, match="abstract"):
+        Stage()  # type: ignore[abstract]

@@ -321,6 +321,7 @@ def test_a_row_of_an_older_version_is_read():
         ({"seeds": 0}, "seeds must be 1 or more; got 0"),
         ({"splits": 3}, "splits must be Splits or the name of a scheme; got 3. For 3 splits use count=3"),
         ({"restarts": 0}, "restarts must be 1 or more; got 0"),
+        ({"method": 5}, "a Recipe or a list of recipes"),
         ({"method": []}, "a Recipe or a list of recipes"),
         ({"splits": splits.uniform(torch.arange(50) % 2, count=1)}, "splits must cover all 200 rows; got splits of 50"),
         ({"directions": ("out",)}, "directions must be both; got out"),
@@ -380,3 +381,8 @@ def test_a_run_predicts_from_what_fit_accepts_and_refuses_a_basis_folder(tmp_pat
 def test_several_names_of_graphs_are_refused():
     with pytest.raises(ValueError, match=r"data must be one name, or paths .*; got csbm gcn, where csbm is a name"):
         fit(["csbm", "gcn"])
+
+
+def test_a_part_of_a_run_does_not_keep_the_confusion_counts_of_all_members(run):
+    assert run.info.confusion is not None
+    assert run.only([0]).info.confusion is None

@@ -9,10 +9,8 @@ Scheme = Literal["class_balanced", "class_balanced_bernnet", "class_permuted", "
 Direction = Literal["both", "out", "in"]
 ExecutorName = Literal["inline", "processes", "dask"]
 StoredDtype = Literal["float32", "bfloat16"]
-Metric = Literal["accuracy", "roc_auc"]
 
 SCHEMES: tuple[str, ...] = get_args(Scheme)  # how nodes are divided into train, validation and test
 DIRECTIONS: tuple[str, ...] = get_args(Direction)  # which edges of a directed graph are used
 EXECUTORS: tuple[str, ...] = get_args(ExecutorName)  # what computes the blocks of a basis folder
 STORED_DTYPES: tuple[str, ...] = get_args(StoredDtype)  # types of the numbers in a basis folder
-METRICS: tuple[str, ...] = get_args(Metric)

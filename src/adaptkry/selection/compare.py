@@ -19,8 +19,8 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import check_names
 from adaptkry.selection.grid import alternatives, choose
-from adaptkry.training.data import GraphData, open_data, training_key
-from adaptkry.training.fit import check_splits, choose_device
+from adaptkry.training.data import GraphData, open_graph, training_key
+from adaptkry.training.fit import choose_device, resolve_splits
 from adaptkry.training.loop import Callback
 
 COMPARISON = "comparison.json"
@@ -62,11 +62,8 @@ def compare(
     methods = list(METHODS if methods is None else methods)
     for method in methods:
         pick(METHODS, method, "method")
-    source = open_data(data)
-    if not isinstance(source, GraphData):
-        raise TypeError(f"compare needs a graph; got the basis folder of {source.name}. Compare on the graph itself.")
-    splits = splits if isinstance(splits, Splits) else source.splits(splits, count)
-    check_splits(splits, source.labels, test=True)
+    source = open_graph(data, "compare")
+    splits = resolve_splits(source, splits, count)
     with _journal(out, source, splits, settings, resume) if out is not None else nullcontext() as journal:
         finished = journal.done if journal else {}
         entries = {method: entry for method, entry in finished.items() if not entry["failed"]}
@@ -109,7 +106,7 @@ def compare_one(
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
         return {"method": method, "failed": str(error).splitlines()[0], "mean": None, "rows": [], "tried": []}
     rows = [result.to_row() for result in run.results]
-    statistics = summarise(test_scores(rows))
+    statistics = summarise(run.test_scores)
     reason = None
     if statistics["mean"] is None:
         reason = next((result.failed for result in run.results if result.failed), "no training could be tested")

@@ -22,8 +22,8 @@ from adaptkry.selection.grid import group_into_batches
 from adaptkry.selection.sampler import propose
 from adaptkry.selection.space import Space, space_of
 from adaptkry.selection.trial import Trial, best_trial, recipe_of, train_trials
-from adaptkry.training.data import GraphData, open_data, training_key
-from adaptkry.training.fit import check_splits, fit, make_members
+from adaptkry.training.data import GraphData, open_graph, training_key
+from adaptkry.training.fit import fit, make_members, resolve_splits
 from adaptkry.training.run import Run
 from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
@@ -78,12 +78,9 @@ def tune(
     checks.positive_count(trials, "trials")
     checks.positive_count(together, "together")
     check_names(settings, inspect.signature(tune).parameters)
-    source = open_data(data)
-    if not isinstance(source, GraphData):
-        raise TypeError(f"tune needs a graph; got the basis folder of {source.name}. Tune on the graph itself.")
+    source = open_graph(data, "tune")
     checks.classes(source.labels, source.info.class_names)
-    splits = splits if isinstance(splits, Splits) else source.splits(splits, count)
-    check_splits(splits, source.labels, test=True)
+    splits = resolve_splits(source, splits, count)
     search = make_search(source, method, splits, checks.count(seed, "seed"), together, device, settings)
     with _journal(out, search, resume) if out is not None else nullcontext() as journal:
         finished = [record | {"trial": int(name)} for name, record in (journal.done if journal else {}).items()]

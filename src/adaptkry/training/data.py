@@ -281,6 +281,16 @@ def open_data(data: Any, **load_options) -> TrainingData:
     return GraphData(load(data if only is None else only, **load_options), is_user_file=is_path)
 
 
+def open_graph(data: Any, purpose: str) -> GraphData:
+    """Open a graph in memory; refuse a basis folder, which `purpose` (such as "tune") cannot use."""
+    source = open_data(data)
+    if not isinstance(source, GraphData):
+        raise TypeError(
+            f"{purpose} needs a graph in memory; got the basis folder of {source.name}. Use the graph itself."
+        )
+    return source
+
+
 def _scheme_name(scheme: Any) -> str:
     """Return the name of a scheme; a number is a frequent mistake for the number of splits."""
     if scheme is not None and not isinstance(scheme, str):
@@ -359,7 +369,7 @@ def recipes_for(data: TrainingData, method: Any, settings: dict[str, Any]) -> li
     if isinstance(method, str):
         recipes = [data.recipe(method, **settings)]
     else:
-        given = [method] if isinstance(method, Recipe) else list(method)
+        given = list(method) if isinstance(method, Sequence) else [method]
         if not given or not all(isinstance(item, Recipe) for item in given):
             raise TypeError(
                 f"method must be the name of a method, a Recipe or a list of recipes; got {method!r}. "

@@ -90,8 +90,7 @@ def fit(
         checks.positive_count(value, name)
     source = open_data(data)
     recipes = recipes_for(source, method, settings)
-    splits = splits if isinstance(splits, Splits) else source.splits(splits, count)
-    check_splits(splits, source.labels, test)
+    splits = resolve_splits(source, splits, count, test=test)
     checks.classes(source.labels, source.info.class_names)
     members = make_members(recipes, splits, seeds * restarts)
     shared, basis_mix = common_recipe(recipes)
@@ -176,6 +175,13 @@ def choose_device(name: str | torch.device) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"the device {name!r} needs a CUDA GPU; torch finds none. Use the device cpu or auto.")
     return torch.device(name)
+
+
+def resolve_splits(source: TrainingData, splits: Splits | str | None, count: int, *, test: bool = True) -> Splits:
+    """Return `splits`, or the splits of the scheme of that name, checked against the labels."""
+    found = splits if isinstance(splits, Splits) else source.splits(splits, count)
+    check_splits(found, source.labels, test)
+    return found
 
 
 def check_splits(splits: Splits, labels: Tensor, test: bool) -> None:

@@ -1,7 +1,7 @@
 """A run: trained members with their settings, weights, curves and results."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
-from adaptkry.training.data import GraphData, open_data
+from adaptkry.training.data import open_graph
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
@@ -108,7 +108,7 @@ class Run:
             {name: w[keep] for name, w in self.weights.items()},
             {name: curve[:, keep] for name, curve in self.curves.items()},
             [self.results[i] for i in keep],
-            self.info,
+            replace(self.info, confusion=None),  # which counts all members
         )
 
     @torch.no_grad()
@@ -118,13 +118,7 @@ class Run:
         Args:
             data: a graph in memory, possibly with new nodes, or anything else that `fit` accepts except basis folders.
         """
-        source = open_data(data)
-        if not isinstance(source, GraphData):
-            raise TypeError(
-                f"predict needs a graph in memory; got the basis folder of {source.name}. "
-                "Use `adaptkry predict RUN BASIS`, or adaptkry.training.predict.write_csv."
-            )
-        graph = source.graph
+        graph = open_graph(data, "predict").graph
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.shape.features:
             raise ValueError(

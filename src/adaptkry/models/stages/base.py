@@ -5,6 +5,7 @@ share only sizes, and every product is batched, so that no member affects anothe
 nodes, m = n; `CombineHops`, `LinearPerHop` and `SelectRows` return only the rows of each member.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,7 +65,7 @@ def weight_name(name: str, position: int) -> str:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(ABC):
     """One step of a model: the width of its output, the initial weights of a member, and the computation."""
 
     is_source: ClassVar[bool] = False  # whether it reads the precomputed terms instead of its input
@@ -78,9 +79,9 @@ class Stage:
         """Draw the weights of one member with its recipe and its generator."""
         return {}
 
+    @abstractmethod
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
         """Compute the next signal from z [b, m, h]."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, which `stages.stage_from_dict` reads."""
