@@ -1,12 +1,12 @@
-"""Properties that every operator and every basis must have. Tests of a new one:
+"""Checks that every operator and every basis must pass. To test a new one:
 
 @OPERATOR_CONTRACT
-def test_my_operator_keeps_the_contract(clause):
-    clause(MyOperator(...))
+def test_my_operator_satisfies_the_contract(check):
+    check(MyOperator(...))
 
 @BASIS_CONTRACT
-def test_my_basis_keeps_the_contract(clause):
-    clause(my_basis, P, x, degree=5)
+def test_my_basis_satisfies_the_contract(check):
+    check(my_basis, P, x, degree=5)
 """
 
 from collections.abc import Callable
@@ -24,16 +24,16 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
 def random_signal(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Normally distributed numbers, the same ones for the same shape."""
+    """Normally distributed numbers; the seed depends on the shape only."""
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 def assert_same_bits(found: Tensor, expected: Tensor) -> None:
-    """Assert that two tensors are equal without tolerance, in dtype and shape too."""
+    """Assert that two tensors have the same shape, dtype and values, without tolerance."""
     assert_close(found, expected, rtol=0, atol=0)
 
 
-# Operators: clause(P). A matrix [n, n], or r of them as [r, n, n].
+# Checks of an operator: check(P), where P is one matrix [n, n] or a batch [r, n, n].
 
 
 def product_equals_the_dense_matrix(P) -> None:
@@ -88,11 +88,11 @@ def same_input_gives_the_same_bits(P) -> None:
         assert_same_bits(x, before)
 
 
-# Bases: clause(basis, P, x, degree), with P symmetric and degree below the grade of every column of x.
+# Checks of a basis: check(basis, P, x, degree), with P symmetric and degree below the grade of every column of x.
 
 
 class Counting(Operator):
-    """An operator that counts its products and prescribes the width of panels."""
+    """An operator that counts its products and has a given panel width."""
 
     def __init__(self, P: Operator, panel: int = ALL_COLUMNS):
         super().__init__(P.shape, is_symmetric=P.is_symmetric, is_batched=P.is_batched, panel=panel)
@@ -110,10 +110,10 @@ class Counting(Operator):
         return self.P.to_dense()
 
 
-def through_the_spectrum(basis: Callable[..., Basis], P, x: Tensor, degree: int) -> Tensor:
+def computed_on_the_spectrum(basis: Callable[..., Basis], P, x: Tensor, degree: int) -> Tensor:
     """U p_k(Lambda) U^T x as [n, K+1, d], the mean over the matrices if P is batched.
 
-    The basis is computed on the spectrum, of U^T x and not of ones: the orthonormal basis depends on its signal.
+    The basis is computed for the signal U^T x and not for ones, because the orthonormal basis depends on the signal.
     """
     dense = P.to_dense()
     results = []
@@ -132,7 +132,7 @@ def degree_k_takes_k_products_and_gives_k_plus_1_terms(basis, P, x, degree) -> N
 
 
 def terms_equal_their_response_on_the_spectrum(basis, P, x, degree) -> None:
-    assert_close(stack(basis(P, x, degree)), through_the_spectrum(basis, P, x, degree), rtol=1e-10, atol=1e-10)
+    assert_close(stack(basis(P, x, degree)), computed_on_the_spectrum(basis, P, x, degree), rtol=1e-10, atol=1e-10)
 
 
 def stack_in_panels_equals_the_terms(basis, P, x, degree, tolerance: float = 1e-10) -> None:
@@ -147,8 +147,8 @@ def stack_in_panels_has_the_bits_of_the_terms(basis, P, x, degree) -> None:
     stack_in_panels_equals_the_terms(basis, P, x, degree, tolerance=0)
 
 
-def _contract(*clauses: Callable) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("clause", clauses, ids=lambda clause: clause.__name__)
+def _contract(*checks: Callable) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("check", checks, ids=lambda check: check.__name__)
 
 
 OPERATOR_CONTRACT = _contract(
@@ -161,5 +161,5 @@ OPERATOR_CONTRACT = _contract(
 )
 _BASIS = (degree_k_takes_k_products_and_gives_k_plus_1_terms, terms_equal_their_response_on_the_spectrum)
 BASIS_CONTRACT = _contract(*_BASIS, stack_in_panels_has_the_bits_of_the_terms)
-# Lanczos sums over nodes, and torch orders such a sum by the number of columns.
+# Lanczos sums over nodes; the order of torch's sums depends on the number of columns.
 LANCZOS_CONTRACT = _contract(*_BASIS, stack_in_panels_equals_the_terms)

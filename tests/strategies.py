@@ -16,7 +16,7 @@ settings.load_profile("adaptkry")
 
 
 def random_edges(seed: int, n: int, m: int) -> np.ndarray:
-    """Pairs [2, m] that leave one node in eight isolated, without edges between two halves of the other nodes."""
+    """Edges [2, m]: one node in eight is isolated, and the others form two halves without edges between them."""
     random = np.random.default_rng(seed)
     connected = random.permutation(n)[: n - n // 8]
     middle = (len(connected) + 1) // 2
@@ -44,8 +44,8 @@ def random_graph(
 ) -> Graph:
     """A graph of `m` random edges, with float64 features and some unknown labels, determined by the seed.
 
-    Degrees are 0 or at least `lightest`: pass less than 1 to have degrees below 1. `connected` adds a cycle
-    through all nodes, in one direction where the graph is directed.
+    Degrees are 0 or at least `lightest`, the smallest weight: pass less than 1 for degrees below 1. `connected` adds a
+    cycle through all nodes, in one direction if the graph is directed.
     """
     random = np.random.default_rng([seed, 2])
     edges = random_edges(seed, n, m)
@@ -62,17 +62,17 @@ def random_graph(
 
 
 def complete(n: int) -> Graph:
-    """All pairs of n nodes."""
+    """The complete graph of n nodes."""
     return Graph(np.stack(np.triu_indices(n, 1)))
 
 
 def cycle(n: int) -> Graph:
-    """A ring of n nodes."""
+    """The cycle of n nodes."""
     return Graph([np.arange(n), (np.arange(n) + 1) % n])
 
 
 def star(leaves: int) -> Graph:
-    """Node 0 and its neighbours 1 .. leaves."""
+    """The star with centre 0 and leaves 1 .. leaves."""
     return Graph([[0] * leaves, range(1, leaves + 1)])
 
 
@@ -85,7 +85,7 @@ def graphs(
     max_nodes: int = 24,
     **options,
 ) -> Graph:
-    """Small random graphs; None draws the property at random, further options go to `random_graph`."""
+    """Small random graphs; with None the property is random; `options` are passed to `random_graph`."""
     n = draw(st.integers(min_nodes, max_nodes))
     return random_graph(
         draw(st.integers(0, 2**16)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adaptkry.models.methods import METHODS
-from adaptkry.spectral import filters
+from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])
@@ -45,7 +45,7 @@ def test_the_worked_example_of_adding_a_method_runs():
         exec("\n".join(blocks), {"S2GC_TOML": toml})  # the blocks contain assertions
         assert METHODS["s2gc"].settings["initial_weights"] == "s2gc"
     finally:
-        filters.INITIAL_WEIGHTS.pop("s2gc", None)
+        INITIAL_WEIGHTS.pop("s2gc", None)
         METHODS.pop("s2gc", None)
 
 

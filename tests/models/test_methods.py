@@ -21,7 +21,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.stages import ModelShape, PolynomialFilter, filter_weights
 from adaptkry.spectral.bases import stack
-from adaptkry.spectral.filters import INITIAL_WEIGHTS
+from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.operators import Diagonal
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES, gaussian, optbasis, unifilter

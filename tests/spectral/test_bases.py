@@ -35,24 +35,24 @@ every_degree = pytest.mark.parametrize("degree", [0, 1, 6])
 @BASIS_CONTRACT
 @every_degree
 @over(FIXED.values(), ids=FIXED)
-def test_polynomials_keep_the_basis_contract(clause, basis, degree):
-    clause(basis, P, X, degree)
-    clause(partial(average, basis), Propagation(GRAPH, TAUS), X, degree)
+def test_polynomials_satisfy_the_basis_contract(check, basis, degree):
+    check(basis, P, X, degree)
+    check(partial(average, basis), Propagation(GRAPH, TAUS), X, degree)
 
 
 @LANCZOS_CONTRACT
 @every_degree
 @over(ORTHONORMAL.values(), ids=ORTHONORMAL)
-def test_orthonormal_keeps_the_basis_contract(clause, basis, degree):
-    clause(basis, P, X, degree)
-    clause(partial(average, basis), Propagation(GRAPH, TAUS), X, degree)
+def test_orthonormal_satisfies_the_basis_contract(check, basis, degree):
+    check(basis, P, X, degree)
+    check(partial(average, basis), Propagation(GRAPH, TAUS), X, degree)
 
 
 def eval_bernstein(k, x, degree):
     return math.comb(degree, k) * ((1 + x) / 2) ** (degree - k) * ((1 - x) / 2) ** k
 
 
-ORACLES = {
+REFERENCES = {
     "krylov": (krylov, lambda k, x, _: x**k),
     "chebyshev": (chebyshev, lambda k, x, _: eval_chebyt(k, x)),
     "legendre": (legendre, lambda k, x, _: eval_legendre(k, x)),
@@ -65,16 +65,16 @@ GRID = np.linspace(-1, 1, 101)
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2, 5, 12, 30])
-@pytest.mark.parametrize(("basis", "oracle"), ORACLES.values(), ids=ORACLES)
-def test_terms_are_the_polynomials_of_their_name(basis, oracle, degree):
-    """On eigenvalues they equal SciPy's polynomials, on a graph these polynomials of its matrix."""
+@pytest.mark.parametrize(("basis", "reference"), REFERENCES.values(), ids=REFERENCES)
+def test_terms_equal_the_polynomials_of_scipy(basis, reference, degree):
+    """Evaluated at eigenvalues, and applied to the matrix of a graph."""
     ones = torch.ones(len(GRID), 1, dtype=torch.float64)
-    read = stack(basis(Diagonal(torch.from_numpy(GRID)), ones, degree))[:, :, 0]
-    wanted = np.stack([oracle(k, GRID, degree) for k in range(degree + 1)], 1)
-    assert_close(read, torch.from_numpy(wanted), rtol=1e-10, atol=1e-10)
-    responses = [oracle(k, EIGENVALUES.numpy(), degree)[:, None] for k in range(degree + 1)]
-    through = torch.stack([U @ (torch.from_numpy(g) * (U.T @ X)) for g in responses], 1)
-    assert_close(stack(basis(P, X, degree)), through, rtol=1e-10, atol=1e-10)
+    found = stack(basis(Diagonal(torch.from_numpy(GRID)), ones, degree))[:, :, 0]
+    wanted = np.stack([reference(k, GRID, degree) for k in range(degree + 1)], 1)
+    assert_close(found, torch.from_numpy(wanted), rtol=1e-10, atol=1e-10)
+    responses = [reference(k, EIGENVALUES.numpy(), degree)[:, None] for k in range(degree + 1)]
+    expected = torch.stack([U @ (torch.from_numpy(g) * (U.T @ X)) for g in responses], 1)
+    assert_close(stack(basis(P, X, degree)), expected, rtol=1e-10, atol=1e-10)
 
 
 @given(graph=graphs(), degree=st.integers(0, 30))
@@ -97,10 +97,10 @@ def test_average_is_the_mean_of_the_separate_bases(basis, degree):
         assert_close(stack(average(basis, operators, X, degree)), wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_average_takes_any_mixture_of_operators_and_a_single_one():
-    mixture = [P, Laplacian(GRAPH, 1.3), P.to_dense()]
-    wanted = torch.stack([stack(list(chebyshev(operator, X, 4))) for operator in mixture]).mean(0)
-    assert_close(stack(average(chebyshev, mixture, X, 4)), wanted)
+def test_average_accepts_operators_of_different_types_and_a_single_one():
+    operators = [P, Laplacian(GRAPH, 1.3), P.to_dense()]
+    wanted = torch.stack([stack(list(chebyshev(operator, X, 4))) for operator in operators]).mean(0)
+    assert_close(stack(average(chebyshev, operators, X, 4)), wanted)
     assert_same_bits(stack(average(chebyshev, P, X, 4)), stack(chebyshev(P, X, 4)))
     with pytest.raises(ValueError, match="at least one operator; got an empty list"):
         average(krylov, [], X, 4)
@@ -128,7 +128,7 @@ def test_out_is_filled_and_returned(basis):
 @pytest.mark.parametrize(
     ("shape", "dtype"), [((24, 5, 3), torch.float64), ((6, 24, 3), torch.float64), ((24, 6, 3), torch.float32)], ids=str
 )
-def test_a_wrong_out_is_refused(shape, dtype):
+def test_out_of_a_wrong_shape_or_dtype_raises(shape, dtype):
     with pytest.raises(ValueError, match=r"out must be torch\.float64 of shape \[24, 6, 3\]; got torch\.float"):
         stack(krylov(P, X, 5), out=torch.empty(shape, dtype=dtype))
 
@@ -143,14 +143,14 @@ def test_a_wrong_out_is_refused(shape, dtype):
     ],
 )
 @every_basis
-def test_a_bad_degree_is_refused_when_the_basis_is_built(basis, degree, error, message):
+def test_an_invalid_degree_raises_when_the_basis_is_created(basis, degree, error, message):
     for make in (basis, partial(average, basis), recurrence):
         with pytest.raises(error, match=message):
             make(P, X, degree)
 
 
 @pytest.mark.parametrize("ab", [(-1.0, 0.0), (0.0, -2.0), (math.nan, 0.0)])
-def test_jacobi_refuses_exponents_without_a_weight_function(ab):
+def test_jacobi_parameters_of_minus_one_or_less_raise(ab):
     with pytest.raises(ValueError, match=f"need a > -1 and b > -1; got a = {ab[0]}, b = {ab[1]}"):
         next(jacobi(P, X, 2, a=ab[0], b=ab[1]))
 
@@ -170,7 +170,7 @@ def test_a_basis_is_differentiable(basis):
     assert torch.autograd.gradcheck(lambda x: torch.stack(list(basis(P, x, 3))), x, fast_mode=True)
 
 
-def test_a_basis_prints_its_arguments():
+def test_repr_of_a_basis_shows_its_arguments():
     assert (
         repr(jacobi(P, X, 4, a=2))
         == "Basis(jacobi, degree=4, x=[24, 3], P=Propagation(n=24, tau=0.7, direction='both'))"

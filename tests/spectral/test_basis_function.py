@@ -21,7 +21,7 @@ X = GRAPH.x
 P = Propagation(GRAPH, 0.7)
 LEARNED = FavardWeights()
 OPTIONS = {"gaussian": {"high": 3.0, "low": 2.0}}
-DEGREES = {"gaussian": 1, "asgc": 19}  # the others take any
+DEGREES = {"gaussian": 1, "asgc": 19}  # the others accept any degree
 every_basis = pytest.mark.parametrize("name", ALL_BASES)
 
 
@@ -33,7 +33,7 @@ def terms_of(name: str, operator, x: torch.Tensor) -> torch.Tensor:
 
 
 @every_basis
-def test_a_basis_has_the_name_under_which_it_is_listed(name):
+def test_the_name_of_a_basis_is_its_key_in_the_table(name):
     assert ALL_BASES[name].name == name
     assert (name in BASES) == (ALL_BASES[name] is BASES.get(name))
     assert ALL_BASES[name].__doc__
@@ -64,7 +64,7 @@ def test_an_expansion_gives_the_terms_of_its_basis(name, degree):
     assert_close(expanded, stack(ALL_BASES[name](P, X, degree)), rtol=0, atol=1e-12)
 
 
-def test_learned_weights_of_favard_start_as_a_plain_recurrence_for_any_number_of_members():
+def test_initial_weights_of_favard_give_the_same_recurrence_for_every_member():
     weights = LEARNED.initial_weights(channels=3, degree=4)
     assert {name: list(weight.shape) for name, weight in weights.items()} == {"shift": [3, 5], "scale": [3, 5]}
     one = list(favard(P, X.float(), 4, **LEARNED.options(weights)))
@@ -80,7 +80,7 @@ def test_favard_is_learned_and_krylov_is_not():
     assert BASES["krylov"].learned is None
 
 
-def test_learned_scales_stay_above_a_hundredth():
+def test_learned_scales_are_clamped_to_one_hundredth():
     weights = {"shift": torch.zeros(1, 3), "scale": torch.tensor([[-1.0, 0.0, 2.0]])}
     found = LEARNED.options(weights)["recurrence"]
     assert (found.norm.item(), found.beta.flatten().tolist()) == (pytest.approx(0.01), [pytest.approx(0.01), 2.0])
@@ -99,7 +99,7 @@ def test_learned_scales_stay_above_a_hundredth():
         (lambda: next(asgc(P, X, 5)), "20 candidates, so its degree must be 19; got 5"),
     ],
 )
-def test_wrong_options_are_refused_when_the_basis_is_built(build, message):
+def test_wrong_options_raise(build, message):
     with pytest.raises(ValueError, match=message):
         build()
 
@@ -109,13 +109,13 @@ def test_a_plain_generator_becomes_a_basis():
         for k in range(degree + 1):
             yield 2.0**k * x
 
-    record = as_basis(doubling)
-    assert (record.name, record.response_from, record.known_options) == ("doubling", "polynomial", None)
-    assert_same_bits(stack(record(P, X, 2, unused=1))[:, 2], 4 * X)
+    function = as_basis(doubling)
+    assert (function.name, function.response_from, function.known_options) == ("doubling", "polynomial", None)
+    assert_same_bits(stack(function(P, X, 2, unused=1))[:, 2], 4 * X)
     assert as_basis(krylov) is krylov
 
 
-def test_fixed_options_keep_the_record():
+def test_a_partial_basis_keeps_its_properties():
     fixed = as_basis(partial(orthonormal, keep_norm=True))
     assert (fixed.name, fixed.response_from, fixed.depends_on_signal) == ("orthonormal", "recurrence", True)
     assert_same_bits(stack(fixed(P, X, 4)), stack(orthonormal(P, X, 4, keep_norm=True)))
@@ -124,20 +124,20 @@ def test_fixed_options_keep_the_record():
     assert_close(stack(replayed(P, X, 4)), stack(orthonormal(P, X, 4)))
 
 
-def test_facts_are_given_to_the_decorator():
+def test_properties_are_arguments_of_the_decorator():
     @basis(depends_on_signal=True, expands_in=("krylov", np.eye), required_options=("scale",), response_from=None)
     def scaled(P, x, degree, *, scale):
-        """Twice documented is not needed."""
+        """The docstring of the generator."""
         return krylov(P, scale * x, degree)
 
     assert isinstance(scaled, BasisFunction)
     assert (scaled.name, scaled.depends_on_signal, scaled.required_options) == ("scaled", True, ("scale",))
-    assert (scaled.__doc__, scaled.known_options) == ("Twice documented is not needed.", ("scale",))
+    assert (scaled.__doc__, scaled.known_options) == ("The docstring of the generator.", ("scale",))
     assert_same_bits(stack(scaled(Diagonal(torch.ones(24)), X, 1, scale=3.0))[:, 1], 3 * X)
 
 
 @every_basis
 def test_a_basis_is_pickled_and_copied_by_name(name):
-    record = ALL_BASES[name]
-    assert pickle.loads(pickle.dumps(record)) is record
-    assert copy.deepcopy(record) is record
+    function = ALL_BASES[name]
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert copy.deepcopy(function) is function

@@ -33,7 +33,7 @@ def example(seed: int, tau: float) -> tuple[Propagation, np.ndarray]:
 @pytest.mark.parametrize("tau", [0.01, *TAUS])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("moments", "probes"), [(2, 2), (50, 4), (151, 16), (400, 32)])
-def test_density_is_right_within_its_error_bars(tau, seed, moments, probes):
+def test_density_is_correct_within_its_error_bars(tau, seed, moments, probes):
     P, values = example(seed, tau)
     found = density_of_states(P, moments=moments, probes=probes, seed=seed)
     assert found.mass.sum() == pytest.approx(1, abs=1e-6)
@@ -121,7 +121,7 @@ def test_centres_and_density_belong_to_the_bins():
 
 @pytest.mark.data
 @pytest.mark.parametrize("tau", [0.5, 1.0, 1.5])
-def test_density_of_chameleon_is_right_and_precise(tau):
+def test_density_of_chameleon_is_correct_and_precise(tau):
     P = Propagation(benchmark_graph("chameleon").undirected(), tau)
     found = density_of_states(P, moments=2000)
     assert (np.abs(found.mass - exact_shares(eigenvalues(P).numpy(), found)) <= found.error).all()

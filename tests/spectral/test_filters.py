@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptkry.spectral.bases import BASES, chebyshev_nodes, krylov, stack
-from adaptkry.spectral.filters import FIGURE_1, INITIAL_WEIGHTS, PARAMETRISATIONS, Filter, fit_response, monomials
+from adaptkry.spectral.filters import FIGURE_1, PARAMETRISATIONS, Filter, fit_response, monomials
+from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.lanczos import orthonormal, recurrence, replay
 from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
@@ -24,19 +25,19 @@ from strategies import random_graph
 
 GRAPH = random_graph(1, n=24, connected=True)
 X = GRAPH.x
-P = Propagation(GRAPH, 1.0)  # its spectrum lies in [-1, 1]
+P = Propagation(GRAPH, 1.0)  # the spectrum is in [-1, 1]
 SEVERAL = Propagation(GRAPH, [0.3, 0.9, 1.6])
 EIGENVALUES, U = torch.linalg.eigh(P.to_dense())
 GRID = torch.linspace(-1, 1, 57, dtype=torch.float64)
 # The polynomials of the orthonormal basis depend on the signal; its recurrence evaluates them anywhere.
 RECURRENCE = recurrence(P, X[:, :1], 10)
-SPACES = {name: (basis, {}) for name, basis in BASES.items() if basis.response_from == "polynomial"}
-SPACES |= {
+FIXED_BASES = {name: (basis, {}) for name, basis in BASES.items() if basis.response_from == "polynomial"}
+FIXED_BASES |= {
     "jacobi(-0.5, 1.5)": (BASES["jacobi"], {"a": -0.5, "b": 1.5}),
     "replay": (replay, {"recurrence": RECURRENCE}),
 }
 
-every_space = pytest.mark.parametrize(("basis", "options"), SPACES.values(), ids=SPACES)
+every_fixed_basis = pytest.mark.parametrize(("basis", "options"), FIXED_BASES.values(), ids=FIXED_BASES)
 every_parametrisation = pytest.mark.parametrize("parametrisation", PARAMETRISATIONS)
 numbers = st.floats(-5, 5, allow_subnormal=False)
 
@@ -51,7 +52,7 @@ def weights(degree: int) -> st.SearchStrategy[torch.Tensor]:
     return st.lists(numbers, min_size=degree + 1, max_size=degree + 1).map(partial(torch.tensor, dtype=torch.float64))
 
 
-@every_space
+@every_fixed_basis
 @every_parametrisation
 @pytest.mark.parametrize("start", INITIAL_WEIGHTS)
 @pytest.mark.parametrize("degree", [0, 1, 6])
@@ -63,10 +64,10 @@ def test_filtering_multiplies_by_the_response_on_the_spectrum(basis, options, pa
     assert_close(filtered, wanted, rtol=1e-10, atol=1e-10)
 
 
-EXACT = {name: (basis, options, 6) for name, (basis, options) in SPACES.items()} | {
+EXACT = {name: (basis, options, 6) for name, (basis, options) in FIXED_BASES.items()} | {
     "orthonormal": (orthonormal, {}, 6),
     "orthonormal, scaled": (orthonormal, {"reorthogonalise": True, "keep_norm": True}, 6),
-    # No single response, but still functions of the operator, found from the spectral coefficients of the signal.
+    # No single response, but still functions of the operator, computed from the spectral coefficients of the signal.
     "optbasis": (ALL_BASES["optbasis"], {}, 6),
     "unifilter": (ALL_BASES["unifilter"], {"homophily": 0.2}, 6),
     "gaussian": (ALL_BASES["gaussian"], {"high": 3.0, "low": 2.0}, 1),
@@ -93,7 +94,7 @@ def test_every_basis_with_a_response_is_compared_with_it():
     assert {name for name, basis in ALL_BASES.items() if basis.response_from} <= set(EXACT)
 
 
-def test_apply_takes_one_signal_as_a_vector():
+def test_apply_accepts_a_vector():
     g = fit_response("comb", 6)
     assert_close(g.apply(P, X[:, 0]), g.apply(P, X)[:, 0])
     assert_close(g.exact(P, X[:, 0]), g.exact(P, X)[:, 0])
@@ -105,14 +106,14 @@ def test_apply_is_differentiable_in_signal_and_weights():
     assert torch.autograd.gradcheck(lambda x, _: g.apply(P, x), (x, g.theta), fast_mode=True)
 
 
-def test_apply_with_one_argument_is_that_of_modules():
+def test_apply_with_one_argument_is_module_apply():
     seen = []
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), Filter(3))
     model.apply(lambda part: seen.append(type(part).__name__))
     assert seen == ["Linear", "Filter", "Sequential"]
 
 
-def test_exact_refuses_large_and_directed_graphs():
+def test_exact_raises_for_large_and_directed_graphs():
     g = Filter(3)
     for operator in (P, SEVERAL):
         with pytest.raises(ValueError, match="at most 10 nodes; got 24 nodes"):
@@ -122,18 +123,18 @@ def test_exact_refuses_large_and_directed_graphs():
 
 
 @OPERATOR_CONTRACT
-def test_a_filter_of_an_operator_keeps_the_operator_contract_to_rounding(clause):
+def test_a_filter_of_an_operator_satisfies_the_operator_contract_to_rounding(check):
     g = fit_response("comb", 5, "chebyshev").requires_grad_(False)
     for operator in (P, SEVERAL, Propagation(random_graph(3, directed=True), 0.8, "out")):
         G = g.on(operator)
         assert (G.T is G) == G.is_symmetric == operator.is_symmetric
         assert_close(G.T.to_dense(), G.to_dense().mT, rtol=0, atol=1e-13)
-        if clause in (
+        if check in (
             product_equals_the_dense_matrix,
             shape_is_that_of_the_dense_matrix,
             same_input_gives_the_same_bits,
         ):
-            clause(G)  # the others compare bits, and the sum over terms is a dense product
+            check(G)  # the others compare bits, and the sum over terms is a dense product
 
 
 def test_a_filter_of_an_operator_applies_it():
@@ -156,7 +157,7 @@ def test_orthonormal_filter_has_no_response_without_its_signal():
             convert(Filter(6, "orthonormal"))
 
 
-@every_space
+@every_fixed_basis
 @every_parametrisation
 def test_one_filter_per_channel_is_each_filter_on_one_column(basis, options, parametrisation):
     theta = random_signal(3, 5)
@@ -170,7 +171,7 @@ def test_one_filter_per_channel_is_each_filter_on_one_column(basis, options, par
     assert_close(g.from_krylov(theta).to_krylov().theta, theta, rtol=1e-8, atol=1e-8)
 
 
-@every_space
+@every_fixed_basis
 @given(data=st.data(), degree=st.integers(0, 10), parametrisation=st.sampled_from(list(PARAMETRISATIONS)))
 def test_every_filter_is_a_krylov_filter_and_back(basis, options, data, degree, parametrisation):
     """Proposition 1 of the paper, with explicit weights."""
@@ -186,7 +187,7 @@ def test_every_filter_is_a_krylov_filter_and_back(basis, options, data, degree, 
     assert_close(again.theta, theta, rtol=1e-8, atol=1e-8)
 
 
-@every_space
+@every_fixed_basis
 def test_monomials_evaluate_to_the_basis(basis, options):
     phi = monomials(basis, 7, **options)
     assert not phi.triu(1).any() or basis is BASES["bernstein"]  # p_k has degree k; Bernstein's all have degree K
@@ -195,7 +196,7 @@ def test_monomials_evaluate_to_the_basis(basis, options):
 
 
 @given(theta=st.integers(0, 12).flatmap(weights))
-def test_parametrisations_do_what_their_names_say(theta):
+def test_parametrisations_equal_their_formulas(theta):
     found = {
         name: with_theta(Filter(len(theta) - 1, parametrisation=name), theta).coefficients for name in PARAMETRISATIONS
     }
@@ -234,13 +235,13 @@ def test_positive_bernstein_filter_is_nowhere_negative(theta):
     ],
     ids=str,
 )
-def test_these_filters_start_as_the_identity(choice, degree):
+def test_initial_filter_is_the_identity(choice, degree):
     g = Filter(degree, **choice)
     assert_close(g(stack(g.basis(P, X, degree))), X, rtol=0, atol=1e-5)
 
 
 @given(degree=st.integers(0, 30), alpha=st.floats(0.01, 0.99))
-def test_pagerank_weights_sum_to_one_and_fall_by_one_minus_alpha(degree, alpha):
+def test_pagerank_weights_sum_to_one_and_decay_by_one_minus_alpha(degree, alpha):
     theta = Filter(degree, initial_weights="ppr", alpha=alpha).theta.detach()
     hops = torch.arange(degree, dtype=torch.float64)
     assert_close(theta[:-1], (alpha * (1 - alpha) ** hops).float())
@@ -248,7 +249,7 @@ def test_pagerank_weights_sum_to_one_and_fall_by_one_minus_alpha(degree, alpha):
 
 
 @pytest.mark.parametrize("degree", [0, 1, 9])
-def test_initial_weights_are_what_their_names_say(degree):
+def test_initial_weights_equal_their_formulas(degree):
     assert_same_bits(Filter(degree).theta.detach(), torch.full((degree + 1,), 1 / (degree + 1)))
     assert_same_bits(Filter(degree, initial_weights="ones").theta.detach(), torch.ones(degree + 1))
     for hop in range(degree + 1):
@@ -258,14 +259,14 @@ def test_initial_weights_are_what_their_names_say(degree):
 
 
 @pytest.mark.parametrize("alpha", [-1, 5, 0.5])
-def test_a_spike_outside_the_hops_is_refused(alpha):
+def test_a_spike_at_an_invalid_hop_raises(alpha):
     with pytest.raises(ValueError, match=rf"hop 0 \.\. 4 for a spike; got {alpha}"):
         Filter(4, initial_weights="spike", alpha=alpha)
 
 
 @pytest.mark.parametrize("degree", [4, 7])
 @pytest.mark.parametrize("name", FIGURE_1)
-@every_space
+@every_fixed_basis
 def test_figure_1_is_recovered_exactly_from_degree_4_on(basis, options, name, degree):
     wanted = FIGURE_1[name](1 - GRID)
     for g in (
@@ -292,7 +293,7 @@ def test_figure_1_in_monomials_of_the_eigenvalue(wanted, coefficients):
     assert_close(found, torch.tensor(coefficients, dtype=torch.float64), rtol=0, atol=1e-8)
 
 
-@every_space
+@every_fixed_basis
 @pytest.mark.parametrize(
     ("wanted", "last"),
     [
@@ -301,7 +302,7 @@ def test_figure_1_in_monomials_of_the_eigenvalue(wanted, coefficients):
         pytest.param(lambda f: (f - 1).abs(), 0.02, id="corner"),
     ],
 )
-def test_any_response_is_approached_with_rising_degree(basis, options, wanted, last):
+def test_the_error_of_a_fit_decreases_with_the_degree(basis, options, wanted, last):
     points = torch.from_numpy(chebyshev_nodes(199)[0].copy())
     fitted = [fit_response(wanted, degree, basis, **options).response(points).detach() for degree in (0, 2, 4, 7, 10)]
     errors = [float((found - wanted(1 - points)).square().mean().sqrt()) for found in fitted]
@@ -310,8 +311,8 @@ def test_any_response_is_approached_with_rising_degree(basis, options, wanted, l
 
 
 @pytest.mark.parametrize("operator", [P, Propagation(GRAPH, 1.7), Laplacian(GRAPH, 0.6)], ids=repr)
-def test_a_fit_on_the_spectrum_of_a_graph_filters_as_wanted(operator):
-    """Least squares spends its coefficients where the eigenvalues are, also outside [-1, 1]."""
+def test_a_fit_on_the_spectrum_of_a_graph_applies_the_wanted_response(operator):
+    """The fit is accurate at the eigenvalues, also outside [-1, 1]."""
     eigenvalues, V = torch.linalg.eigh(operator.to_dense())
     errors = []
     for degree in (4, 8, 16):
@@ -322,9 +323,9 @@ def test_a_fit_on_the_spectrum_of_a_graph_filters_as_wanted(operator):
     assert errors[2] < 1e-8
 
 
-@every_space
+@every_fixed_basis
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_fit_at_fewer_points_than_coefficients_goes_through_them(basis, options, count):
+def test_a_fit_at_fewer_points_than_coefficients_interpolates_them(basis, options, count):
     points = torch.linspace(-0.8, 0.9, count, dtype=torch.float64).repeat(2)  # and each twice
     found = fit_response(torch.exp, 8, basis, eigenvalues=points, **options).response(points)
     assert_close(found, torch.exp(1 - points), rtol=0, atol=1e-8)
@@ -344,13 +345,13 @@ def test_a_fit_at_fewer_points_than_coefficients_goes_through_them(basis, option
         (lambda: fit_response(lambda f: 1 / (f * 0), 3), "wanted response must be finite; frequency 0 has inf"),
     ],
 )
-def test_wrong_arguments_are_refused_with_the_nearest_names(make, message):
+def test_wrong_arguments_raise_and_suggest_similar_names(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
 @pytest.mark.parametrize("degree", [2.5, True, "3", None])
-def test_a_degree_that_is_not_an_integer_is_refused(degree):
+def test_a_degree_that_is_not_an_integer_raises(degree):
     with pytest.raises(TypeError, match=f"degree must be an integer; got {degree!r}"):
         Filter(degree)
 
@@ -358,8 +359,8 @@ def test_a_degree_that_is_not_an_integer_is_refused(degree):
 @pytest.mark.parametrize(
     ("channels", "shape"), [(None, (5, 4, 2)), (None, (5, 3)), (None, (3,)), (2, (5, 3, 4)), (2, (5, 4, 2))], ids=str
 )
-def test_terms_of_a_wrong_shape_are_refused(channels, shape):
-    wanted = rf"takes terms \[n, 3, {channels or 'd'}\]; got \[{', '.join(map(str, shape))}\]"
+def test_terms_of_a_wrong_shape_raise(channels, shape):
+    wanted = rf"terms must have shape \[n, 3, {channels or 'd'}\]; got \[{', '.join(map(str, shape))}\]"
     with pytest.raises(ValueError, match=wanted):
         Filter(2, channels=channels)(torch.ones(shape))
 
@@ -373,7 +374,7 @@ def test_gradients_flow_to_the_weights(parametrisation, channels):
     def loss(theta: torch.Tensor) -> torch.Tensor:
         return torch.func.functional_call(g, {"theta": theta}, terms)
 
-    theta = random_signal(*g.theta.shape).requires_grad_()  # no entry near the kink of relu
+    theta = random_signal(*g.theta.shape).requires_grad_()  # no entry near 0, where relu is not differentiable
     assert torch.autograd.gradcheck(loss, theta, fast_mode=True)
     g(terms).square().sum().backward()
     assert g.theta.grad is not None
@@ -397,13 +398,13 @@ def test_a_filter_learns_a_response_of_its_degree():
     assert_close(g.theta.detach(), wanted.theta.detach(), rtol=0, atol=1e-6)
 
 
-def test_a_filter_keeps_the_precision_of_its_terms():
+def test_a_filter_keeps_the_dtype_of_its_terms():
     g = Filter(3)
     for dtype in (torch.float32, torch.float64):
         assert g(stack(krylov(P, X.to(dtype), 3))).dtype == dtype
         assert g.response(GRID.to(dtype)).dtype == dtype
 
 
-def test_a_filter_prints_its_arguments():
+def test_repr_of_a_filter_shows_its_arguments():
     found = repr(Filter(3, "jacobi", parametrisation="even", channels=2))
     assert found == "Filter(degree=3, basis=jacobi, parametrisation=even, theta=[2, 4])"

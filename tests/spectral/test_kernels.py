@@ -32,7 +32,7 @@ def test_gather_sum_equals_the_dense_product(dtype, graph, width):
 
 @both_dtypes
 @pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
-def test_gather_sum_takes_narrow_and_wide_indices(index, dtype):
+def test_gather_sum_accepts_int32_and_int64_indices(index, dtype):
     graph, table = random_graph(1), random_signal(20, 5, dtype=dtype)
     found = kernels.gather_sum(graph.indptr.to(index), graph.indices.to(index), table)
     assert_same_bits(found, summed(graph, table))
@@ -65,24 +65,24 @@ def test_a_panel_stays_in_cache_or_is_wide(n):
 
 @given(nodes, columns, taus)
 def test_narrower_signals_and_fewer_taus_share_a_pass_too(n, d, r):
-    assert kernels.together(n, d, 1)
-    if kernels.together(n, d, r):
-        assert all(kernels.together(n, w, s) for w, s in ((max(d - 1, 1), r), (d, max(r - 1, 1))))
+    assert kernels.shares_pass(n, d, 1)
+    if kernels.shares_pass(n, d, r):
+        assert all(kernels.shares_pass(n, w, s) for w, s in ((max(d - 1, 1), r), (d, max(r - 1, 1))))
 
 
 @pytest.mark.parametrize(
     ("n", "d", "r", "shared"),
     [(100, 64, 3, True), (20_000, 64, 2, False), (20_000, 64, 1, True), (10**6, 16, 3, True), (10**6, 64, 2, False)],
 )
-def test_taus_share_a_pass_where_it_was_measured_faster(n, d, r, shared):
-    assert kernels.together(n, d, r) == shared
+def test_taus_share_a_pass_where_measurements_were_faster(n, d, r, shared):
+    assert kernels.shares_pass(n, d, r) == shared
 
 
 @both_dtypes
-@pytest.mark.parametrize("heap", [0, 2**40], ids=["from numpy", "from torch"])
+@pytest.mark.parametrize("huge_page_threshold", [0, 2**40], ids=["from numpy", "from torch"])
 @pytest.mark.parametrize("shape", [(3,), (2, 5, 4)], ids=str)
-def test_empty_is_a_plain_tensor_from_either_allocator(shape, heap, dtype):
-    found = kernels.empty(*shape, dtype=dtype, heap=heap)
+def test_empty_returns_a_contiguous_tensor_from_either_allocator(shape, huge_page_threshold, dtype):
+    found = kernels.empty(*shape, dtype=dtype, huge_page_threshold=huge_page_threshold)
     assert (found.shape, found.dtype, found.device.type) == (shape, dtype, "cpu")
     assert found.is_contiguous()
     assert_same_bits(found.fill_(2).sum(), torch.tensor(2.0 * math.prod(shape), dtype=dtype))

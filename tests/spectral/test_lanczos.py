@@ -19,16 +19,18 @@ EIGENVALUES, U = torch.linalg.eigh(P.to_dense())
 every_degree = pytest.mark.parametrize("degree", [0, 1, 6])
 
 
-@pytest.mark.parametrize(("degree", "again", "tolerance"), [(20, True, 1e-10), (6, False, 1e-10)])
-def test_orthonormal_terms_are_orthonormal_in_each_column(degree, again, tolerance):
-    Q = stack(orthonormal(P, X, degree, reorthogonalise=again))
+@pytest.mark.parametrize(("degree", "reorthogonalise", "tolerance"), [(20, True, 1e-10), (6, False, 1e-10)])
+def test_orthonormal_terms_are_orthonormal_in_each_column(degree, reorthogonalise, tolerance):
+    Q = stack(orthonormal(P, X, degree, reorthogonalise=reorthogonalise))
     gram = torch.einsum("nkd,nld->dkl", Q, Q)
     assert_close(gram, torch.eye(degree + 1, dtype=torch.float64).expand_as(gram), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_keep_norm_gives_every_term_the_norm_of_the_signal(again):
-    plain, kept = (stack(orthonormal(P, X, 5, reorthogonalise=again, keep_norm=keep)) for keep in (False, True))
+@pytest.mark.parametrize("reorthogonalise", [False, True])
+def test_keep_norm_gives_every_term_the_norm_of_the_signal(reorthogonalise):
+    plain, kept = (
+        stack(orthonormal(P, X, 5, reorthogonalise=reorthogonalise, keep_norm=keep)) for keep in (False, True)
+    )
     assert_close(kept, plain * X.norm(dim=0), rtol=0, atol=1e-12)
     assert_close(kept[:, 0], X, rtol=0, atol=1e-12)
 
@@ -67,7 +69,7 @@ def test_replay_on_the_spectrum_reproduces_the_orthonormal_basis():
 @every_degree
 @pytest.mark.parametrize("scale", [1e-15, 1.0, 1e15])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_an_eigenvector_has_one_term_of_any_size(dtype, scale, degree):
+def test_an_eigenvector_of_any_norm_has_one_term(dtype, scale, degree):
     for i in (0, -1):
         terms = list(orthonormal(P, (scale * U[:, [i]]).to(dtype), degree))
         assert len(terms) == 1
@@ -75,8 +77,8 @@ def test_an_eigenvector_has_one_term_of_any_size(dtype, scale, degree):
 
 
 @pytest.mark.parametrize("reorthogonalise", [False, True])
-def test_each_column_ends_at_its_grade(reorthogonalise):
-    """Signals of one component each: an isolated node, an edge, a clique, paths; then nothing, and all together."""
+def test_each_column_stops_at_its_grade(reorthogonalise):
+    """One signal on each component (an isolated node, an edge, a clique, paths), a zero signal and the sum of all."""
     ends = [(1, 2), *combinations(range(3, 8), 2), *pairwise((8, 9, 10)), *pairwise((11, 12, 13, 14))]
     P_parts = Propagation(Graph(np.transpose(ends)), 0.6)
     component = P_parts.graph.components()[1]
@@ -102,7 +104,7 @@ def test_a_zero_signal_has_no_orthonormal_terms_and_a_stack_of_zeros():
 
 
 @every_degree
-def test_orthonormal_refuses_an_operator_that_is_not_symmetric(degree):
+def test_orthonormal_raises_for_an_operator_that_is_not_symmetric(degree):
     directed = Propagation(random_graph(2, directed=True), 0.5, "out")
     for P_out in (directed, [P, directed]):
         basis = average(orthonormal, P_out, X[:20], degree)
@@ -110,7 +112,7 @@ def test_orthonormal_refuses_an_operator_that_is_not_symmetric(degree):
             next(basis)
 
 
-def test_lanczos_steps_end_where_nothing_new_is_found():
+def test_lanczos_stops_at_the_grade():
     steps = list(lanczos(P, U[:, [3]] + U[:, [9]], 5))
     assert [bool(step.term.any()) for step in steps] == [True, True, False]
     assert_close(torch.cat([step.alpha for step in steps[1:]]).sum(), EIGENVALUES[3] + EIGENVALUES[9])
@@ -119,7 +121,7 @@ def test_lanczos_steps_end_where_nothing_new_is_found():
 @pytest.mark.gpu
 @pytest.mark.parametrize("keep_norm", [False, True])
 @pytest.mark.parametrize(("nodes", "columns"), [(2500, 300), (333, 7), (50_000, 130)])
-def test_orthonormal_basis_on_a_gpu_equals_that_on_the_cpu(nodes, columns, keep_norm):
+def test_orthonormal_basis_on_a_gpu_equals_the_cpu_basis(nodes, columns, keep_norm):
     from adaptkry.graphs.synthetic import csbm
 
     graph = csbm(nodes=nodes, features=columns, seed=0)
@@ -143,7 +145,7 @@ def orthogonality_error(Q):
 
 
 @pytest.mark.gpu
-def test_orthonormal_basis_on_a_gpu_ends_at_the_grade():
+def test_orthonormal_basis_on_a_gpu_stops_at_the_grade():
     star = Graph([[0, 0, 0, *range(4, 40)], [1, 2, 3, *range(5, 41)]], nodes=41)
     x = torch.zeros(41, 1)
     x[0] = 1.0  # the hub of a star: its space has two dimensions

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.kernels import cpu as kernels
-from adaptkry.spectral.operators import Diagonal, Matrix, Operator, Rescaled, Shift, SideBySide, as_operator
+from adaptkry.spectral.operators import Diagonal, Matrix, Operator, Rescaled, Shift, StackedOperators, as_operator
 from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from contracts import OPERATOR_CONTRACT, assert_close, assert_same_bits, columns_are_independent, random_signal
 from strategies import graphs, random_graph
@@ -15,29 +15,29 @@ some_eigenvalues = st.lists(st.floats(-2, 2), min_size=1, max_size=9)
 
 @OPERATOR_CONTRACT
 @given(eigenvalues=some_eigenvalues)
-def test_diagonal_and_shift_keep_the_operator_contract(clause, eigenvalues):
-    clause(Diagonal(torch.tensor(eigenvalues, dtype=torch.float64)))
-    clause(Shift(len(eigenvalues)))
+def test_diagonal_and_shift_satisfy_the_operator_contract(check, eigenvalues):
+    check(Diagonal(torch.tensor(eigenvalues, dtype=torch.float64)))
+    check(Shift(len(eigenvalues)))
 
 
 @OPERATOR_CONTRACT
-@given(graph=graphs(), tau=st.floats(0.1, 1.9), centre=st.floats(-1, 1), half=st.floats(0.5, 2))
-def test_composed_operators_keep_the_operator_contract(clause, graph, tau, centre, half):
+@given(graph=graphs(), tau=st.floats(0.1, 1.9), centre=st.floats(-1, 1), half_width=st.floats(0.5, 2))
+def test_composed_operators_satisfy_the_operator_contract(check, graph, tau, centre, half_width):
     P, P_out = Propagation(graph, tau), Propagation(graph, 2 - tau, "out")
-    clause(SideBySide([Laplacian(graph, tau), P_out, P]))
-    clause(Rescaled(P_out, centre, half))
-    clause(Rescaled(Propagation(graph, [tau, 1.0]), centre, half))
+    check(StackedOperators([Laplacian(graph, tau), P_out, P]))
+    check(Rescaled(P_out, centre, half_width))
+    check(Rescaled(Propagation(graph, [tau, 1.0]), centre, half_width))
 
 
 @OPERATOR_CONTRACT
 @given(graph=graphs(), directed=st.booleans())
-def test_matrix_keeps_the_operator_contract(clause, graph, directed):
-    if clause is columns_are_independent:
-        return  # to rounding only: the order of torch's dense sums depends on the number of columns
+def test_matrix_satisfies_the_operator_contract(check, graph, directed):
+    if check is columns_are_independent:
+        return  # equal up to rounding only: the order of torch's dense sums depends on the number of columns
     P = Propagation(graph, 0.7, "out" if directed else "both")
-    clause(Matrix(P.to_dense()))
-    clause(Matrix(torch.stack([P.to_dense(), P.to_dense() / 2])))
-    clause(Matrix(P.to_csr(0, torch.float64)))
+    check(Matrix(P.to_dense()))
+    check(Matrix(torch.stack([P.to_dense(), P.to_dense() / 2])))
+    check(Matrix(P.to_csr(0, torch.float64)))
 
 
 @given(graph=graphs())
@@ -51,7 +51,7 @@ def test_a_matrix_is_symmetric_if_it_equals_its_transpose_to_rounding(graph):
     assert Matrix(U @ torch.diag(torch.arange(1.0, len(U) + 1, dtype=torch.float64)) @ U.mT).is_symmetric
 
 
-def test_a_torch_matrix_of_any_layout_can_be_given_to_a_basis():
+def test_a_basis_accepts_torch_matrices_of_any_layout():
     P, x = Propagation(random_graph(1), 0.7), random_signal(20, 3)
     for matrix in (P.to_dense(), P.to_csr(0, torch.float64)):
         assert_close(stack(krylov(matrix, x, 4)), stack(krylov(P, x, 4)), rtol=0, atol=1e-12)
@@ -59,13 +59,13 @@ def test_a_torch_matrix_of_any_layout_can_be_given_to_a_basis():
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 2, 3), (1, 2, 2, 2)], ids=str)
-def test_a_matrix_that_is_not_square_is_refused(shape):
+def test_a_matrix_that_is_not_square_raises(shape):
     with pytest.raises(ValueError, match=r"shape \[n, n\] or \[r, n, n\]; got \[" + ", ".join(map(str, shape))):
         as_operator(torch.ones(shape))
 
 
 @pytest.mark.parametrize("P", [None, 2.0, [[0.0]], random_graph(1)], ids=["None", "number", "list", "graph"])
-def test_what_is_not_a_matrix_is_refused_where_it_enters(P):
+def test_an_operator_of_a_wrong_type_raises_when_the_basis_is_created(P):
     with pytest.raises(TypeError, match=f"must be an Operator or a torch matrix; got {type(P).__name__}. Use torch"):
         krylov(P, torch.ones(1, 1), 2)
 
@@ -79,22 +79,22 @@ def test_an_operator_must_define_products_transpose_and_dense_matrix():
         Half((2, 2), is_symmetric=True)  # type: ignore[abstract]
 
 
-def test_eigenvalues_must_be_one_list():
+def test_eigenvalues_must_be_one_dimensional():
     with pytest.raises(ValueError, match=r"shape \[n\]; got \[2, 2\]"):
         Diagonal(torch.eye(2))
 
 
-def test_side_by_side_takes_the_narrowest_panel_and_declares_what_all_share():
+def test_stacked_operators_have_the_narrowest_panel_and_are_symmetric_if_all_are():
     graph = random_graph(2, directed=True)
-    both = SideBySide([Diagonal(torch.ones(20)), Propagation(graph, 0.5)])
+    both = StackedOperators([Diagonal(torch.ones(20)), Propagation(graph, 0.5)])
     assert (both.panel, both.is_symmetric, both.T) == (kernels.panel_width(20), True, both)
-    assert not SideBySide([Propagation(graph, 0.5), Propagation(graph, 0.5, "out")]).is_symmetric
+    assert not StackedOperators([Propagation(graph, 0.5), Propagation(graph, 0.5, "out")]).is_symmetric
     with pytest.raises(ValueError, match="at least one operator; got an empty list"):
-        SideBySide([])
+        StackedOperators([])
 
 
 def test_slices_of_a_batched_product_are_the_products_of_the_slices():
     operators = [Diagonal(torch.full((4,), float(i))) for i in range(3)]
     x = random_signal(3, 4, 2)
     wanted = torch.stack([P @ part for P, part in zip(operators, x, strict=True)])
-    assert_same_bits(SideBySide(operators) @ x, wanted)
+    assert_same_bits(StackedOperators(operators) @ x, wanted)

@@ -23,18 +23,18 @@ some_taus = one_tau | st.lists(one_tau, min_size=1, max_size=3)
 
 @OPERATOR_CONTRACT
 @given(graph=graphs(), tau=some_taus, direction=st.sampled_from(DIRECTIONS))
-def test_propagation_keeps_the_operator_contract(clause, graph, tau, direction):
-    clause(Propagation(graph, tau, direction))
+def test_propagation_satisfies_the_operator_contract(check, graph, tau, direction):
+    check(Propagation(graph, tau, direction))
 
 
 @OPERATOR_CONTRACT
 @given(graph=graphs(), tau=one_tau)
-def test_laplacian_keeps_the_operator_contract(clause, graph, tau):
-    clause(Laplacian(graph, tau))
+def test_laplacian_satisfies_the_operator_contract(check, graph, tau):
+    check(Laplacian(graph, tau))
 
 
-def by_hand(graph: Graph, tau: float, direction: Direction) -> torch.Tensor:
-    """The docstring of `Propagation`, entry by entry."""
+def by_formula(graph: Graph, tau: float, direction: Direction) -> torch.Tensor:
+    """The formula in the docstring of `Propagation`, entry by entry."""
     A = graph.adjacency.toarray()
     A = {"both": np.maximum(A, A.T), "out": A, "in": A.T}[direction] if graph.is_directed else A
     n = len(A)
@@ -53,7 +53,7 @@ def by_hand(graph: Graph, tau: float, direction: Direction) -> torch.Tensor:
 @given(graph=graphs(max_nodes=12), tau=one_tau, direction=st.sampled_from(DIRECTIONS))
 def test_matrix_equals_its_formula_also_at_sinks_and_sources(graph, tau, direction):
     P = Propagation(graph, tau, direction)
-    assert_close(P.to_dense(), by_hand(graph, tau, direction), rtol=1e-12, atol=1e-14)
+    assert_close(P.to_dense(), by_formula(graph, tau, direction), rtol=1e-12, atol=1e-14)
     assert (P @ torch.ones(graph.nodes, 2)).isfinite().all()
 
 
@@ -97,7 +97,7 @@ def test_in_is_the_transpose_of_out(graph, tau):
 
 
 @given(graph=graphs(directed=False), tau=one_tau)
-def test_an_undirected_graph_has_no_directions(graph, tau):
+def test_the_direction_does_not_matter_for_an_undirected_graph(graph, tau):
     both, out, into = (Propagation(graph, tau, direction) for direction in DIRECTIONS)
     assert both.is_symmetric
     assert both.T is both
@@ -108,15 +108,15 @@ def test_an_undirected_graph_has_no_directions(graph, tau):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_several_taus_have_the_bits_of_single_ones_in_one_pass_or_many(dtype, weighted, direction):
+def test_several_taus_have_the_same_bits_as_single_ones_in_one_pass_or_several(dtype, weighted, direction):
     graph = random_graph(7, directed=True, weighted=weighted)
     x = random_signal(len(TAUS), graph.nodes, 6, dtype=dtype)
     P = Propagation(graph, TAUS, direction)
     singly = torch.stack([Propagation(graph, tau, direction) @ part for tau, part in zip(TAUS, x, strict=True)])
     assert_same_bits(P @ x, singly)
-    assert kernels.together(graph.nodes, 6, len(TAUS))
-    assert not kernels.together(graph.nodes, 6, len(TAUS), close=0)
-    assert_same_bits(CpuProduct(P, dtype, close=0)(x), singly)
+    assert kernels.shares_pass(graph.nodes, 6, len(TAUS))
+    assert not kernels.shares_pass(graph.nodes, 6, len(TAUS), private_cache=0)
+    assert_same_bits(CpuProduct(P, dtype, private_cache=0)(x), singly)
 
 
 @pytest.mark.parametrize("tau", [0.7, [0.3, 1.6]], ids=str)
@@ -163,7 +163,7 @@ def test_laplacian_is_differentiable_too():
     assert gradcheck(Laplacian(random_graph(6, n=9), 0.6).__matmul__, random_signal(9, 2).requires_grad_())
 
 
-def test_an_operator_on_another_device_has_its_transpose_there():
+def test_the_transpose_is_on_the_device_of_the_operator():
     P = Propagation(random_graph(5, directed=True), 0.8, "out")
     moved = P.to(torch.ones(1, device="meta"))
     assert (P.device.type, moved.device.type, moved.T.device.type) == ("cpu", "meta", "meta")
@@ -174,7 +174,7 @@ LIGHT = Graph([[0, 1], [1, 2]], weights=[0.25, 4.0])  # node 0 has degree 1/4, s
 
 
 @pytest.mark.parametrize("tau", [4 / 3 + 1e-9, 1.9, [0.5, 1.5]], ids=str)
-def test_weighted_degree_below_one_refuses_a_tau_that_makes_its_sum_negative(tau):
+def test_a_tau_for_which_a_weighted_degree_becomes_negative_raises(tau):
     worst = max(np.atleast_1d(tau))
     message = rf"got tau = {worst} and node 0 with weighted degree d = 0\.25, .*\. Use tau below 1\.33333"
     with pytest.raises(ValueError, match=message):
@@ -182,9 +182,9 @@ def test_weighted_degree_below_one_refuses_a_tau_that_makes_its_sum_negative(tau
 
 
 @given(graph=graphs(weighted=True, lightest=0.4), tau=st.floats(0.1, 1.6), direction=st.sampled_from(DIRECTIONS))
-def test_weighted_degrees_below_one_are_right_as_long_as_tau_is_small_enough(graph, tau, direction):
+def test_weighted_degrees_below_one_are_allowed_if_tau_is_small_enough(graph, tau, direction):
     P = Propagation(graph, tau, direction)  # 0.4 tau + 1 - tau > 0
-    assert_close(P.to_dense(), by_hand(graph, tau, direction))
+    assert_close(P.to_dense(), by_formula(graph, tau, direction))
 
 
 @pytest.mark.parametrize("operator", [Propagation(LIGHT, 0.5), Laplacian(LIGHT), Diagonal(torch.ones(3))], ids=repr)
@@ -202,32 +202,32 @@ def test_weighted_degrees_below_one_are_right_as_long_as_tau_is_small_enough(gra
     ],
     ids=["4 rows", "no column", "3-D", "int", "half", "bfloat", "complex", "numpy"],
 )
-def test_a_wrong_signal_is_refused(operator, x, error, message):
+def test_a_wrong_signal_raises(operator, x, error, message):
     with pytest.raises(error, match=message):
         _ = operator @ x
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 3, 1), (1, 3, 2)], ids=str)
-def test_several_taus_refuse_a_signal_for_another_number_of_taus(shape):
+def test_a_signal_for_another_number_of_taus_raises(shape):
     with pytest.raises(ValueError, match=r"shape \[3, d\] or \[2, 3, d\], d at least 1; got "):
         _ = Propagation(LIGHT, [0.5, 1.0]) @ torch.ones(shape)
 
 
 @pytest.mark.parametrize(("direction", "near"), [("bot", "both"), ("outt", "out"), ("inn", "in")])
-def test_an_unknown_direction_gets_the_nearest_names(direction, near):
+def test_an_unknown_direction_raises_and_suggests_similar_names(direction, near):
     with pytest.raises(
         ValueError, match=f"unknown direction '{direction}'. Did you mean .*'{near}'.*Known: both, in, out"
     ):
         Propagation(LIGHT, 0.5, direction)
 
 
-def test_several_taus_have_no_single_value():
+def test_tau_raises_for_several_taus():
     assert Propagation(LIGHT, 0.5).tau == 0.5
     with pytest.raises(ValueError, match=r"one tau; got 2 taus \[0\.5, 1\.0\]\. Use \.taus"):
         _ = Propagation(LIGHT, [0.5, 1.0]).tau
 
 
-def test_a_signal_on_another_device_is_refused():
+def test_a_signal_on_another_device_raises():
     with pytest.raises(ValueError, match=r"same device; got cpu and meta\. Use operator\.to\(x\)"):
         _ = Propagation(LIGHT, 0.5) @ torch.ones(3, 1, device="meta")
 

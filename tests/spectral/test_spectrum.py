@@ -38,7 +38,7 @@ def bipartite(seed: int = 0, n: int = 300, m: int = 900) -> Graph:
     return Graph(np.hstack([[even, odd], [np.arange(n - 1), np.arange(1, n)]]))
 
 
-# More nodes than `spectrum.SMALL`: eigenvalues are found by Lanczos, not from the dense matrix.
+# More nodes than `spectrum.SMALL`: eigenvalues are computed by Lanczos, not from the dense matrix.
 LARGE = {
     "two halves and isolated nodes": lambda: random_graph(0, 300, 1200),
     "connected": lambda: random_graph(1, 300, 1200, connected=True),
@@ -91,7 +91,7 @@ def test_lambda_star_of_a_large_graph_is_the_second_largest_eigenvalue_in_size(n
 
 @given(graph=graphs(directed=False, min_nodes=2), tau=one_tau)
 def test_lambda_star_of_a_small_graph_is_the_second_largest_eigenvalue_in_size(graph, tau):
-    sizes = np.sort(np.abs(by_formula(graph, tau)))  # one 1 is left out: the largest eigenvalue itself
+    sizes = np.sort(np.abs(by_formula(graph, tau)))  # without one eigenvalue 1, the largest
     without = np.delete(sizes, np.abs(sizes - 1).argmin())
     assert lambda_star(Propagation(graph, tau)) == pytest.approx(without.max(), abs=1e-10)
 
@@ -99,7 +99,7 @@ def test_lambda_star_of_a_small_graph_is_the_second_largest_eigenvalue_in_size(g
 # Angles
 
 
-def angles_by_hand(terms) -> list[float]:
+def angles_by_formula(terms) -> list[float]:
     means = []
     for a, b in pairwise(terms):
         found = []
@@ -112,9 +112,9 @@ def angles_by_hand(terms) -> list[float]:
 
 @given(graph=graphs(), tau=one_tau, dtype=st.sampled_from([torch.float32, torch.float64]))
 @settings(max_examples=25)
-def test_angles_equal_those_of_each_column_by_hand(graph, tau, dtype):
+def test_angles_equal_the_mean_over_columns_by_formula(graph, tau, dtype):
     P, x = Propagation(graph, tau), random_signal(graph.nodes, 4, dtype=dtype)
-    wanted = angles_by_hand(list(krylov(P, x.double(), 5)))
+    wanted = angles_by_formula(list(krylov(P, x.double(), 5)))
     assert angles(krylov(P, x, 5)).tolist() == pytest.approx(wanted, abs=1e-5)  # arc cosine keeps half the digits
 
 
@@ -129,7 +129,7 @@ def test_a_zero_column_counts_as_zero_degrees():
 
 
 def exact_grade(graph: Graph, tau: Fraction, v: list[int]) -> int:
-    """Rank of v, Wv, W^2 v, ... in fractions, W = D_tau^-1 A_tau: what P_tau makes of D_tau^1/2 v, without rounding."""
+    """Rank of v, Wv, W^2 v, ... in exact fractions, W = D_tau^-1 A_tau, which is similar to P_tau."""
     A = [[Fraction(a) for a in row] for row in graph.adjacency.toarray().tolist()]
     for i, row in enumerate(A):
         A[i] = [tau * a + (i == j) * (1 - tau if any(row) else 1) for j, a in enumerate(row)]
@@ -168,7 +168,7 @@ def test_grade_of_a_random_signal_counts_distinct_eigenvalues(graph, tau):
 @pytest.mark.parametrize("leaves", [2, 3, 50])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_grade_on_the_star_changes_with_tau(leaves, dtype):
-    x = star(leaves).degree().sqrt().to(dtype)  # its rounding is not taken for a further direction
+    x = star(leaves).degree().sqrt().to(dtype)  # rounding errors do not count as a component
     assert [grade(Propagation(star(leaves), tau), x) for tau in (1.0, 0.5)] == [1, 2]
 
 
@@ -195,7 +195,7 @@ NAMES = ["eigenvalues", "extremes", "lambda_star", "density_of_states", "grade"]
     ],
     ids=["directed", "several taus"],
 )
-def test_what_has_no_single_real_spectrum_is_refused(function, P, message):
+def test_operators_without_a_single_real_spectrum_raise(function, P, message):
     with pytest.raises(ValueError, match=message):
         function(P)
 

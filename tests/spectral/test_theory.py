@@ -63,14 +63,14 @@ def test_claim_holds_on_graphs_of_special_shape(name, shape):
     assert found.holds, found
 
 
-def test_check_all_makes_every_check_once():
+def test_check_all_runs_every_check_once():
     found = theory.check_all(SHAPES["two classes"])
     assert [check.name for check in found] == [*CHECKS, "Theorem 4, footnote"]
     assert all(check.holds for check in found)
 
 
 @every_check
-def test_directed_graph_is_refused(name):
+def test_directed_graph_raises(name):
     with pytest.raises(ValueError, match=r"needs an undirected graph; got a directed one\. Use graph\.undirected\(\)"):
         CHECKS[name](Graph([[0, 1, 2], [1, 2, 0]], directed=True))
 
@@ -79,14 +79,14 @@ def test_directed_graph_is_refused(name):
 
 
 class Wrong(Propagation):
-    """P_tau with something wrong about it."""
+    """Base class of operators that are wrong on purpose."""
 
     def to_dense(self):
         return self @ torch.eye(self.shape[0], dtype=torch.float64)
 
 
 class Nonlinear(Wrong):
-    """Not a matrix at all: filters over two bases are then no longer the same polynomial."""
+    """A nonlinear map, for which filters over two bases are not the same polynomial."""
 
     def __matmul__(self, x):
         return super().__matmul__(x).tanh()
@@ -156,7 +156,7 @@ def test_footnote_check_fails_if_the_grade_did_not_depend_on_tau(monkeypatch):
     assert not theory.grade_depends_on_tau().holds
 
 
-# Where a theorem does not apply it says so
+# A check of a theorem that does not apply to the graph says so
 
 
 @pytest.mark.parametrize(
@@ -184,12 +184,12 @@ def test_section_4_does_not_apply_without_two_known_classes(labels):
 
 
 @pytest.mark.parametrize("epsilon", [0, 1, -0.5])
-def test_epsilon_outside_0_and_1_is_refused(epsilon):
+def test_epsilon_outside_0_and_1_raises(epsilon):
     with pytest.raises(ValueError, match=rf"epsilon must lie between 0 and 1; got {epsilon}\. Try 0\.1"):
         theory.mixing_bound(EDGE, epsilon=epsilon)
 
 
-# The statements themselves, by other means than the checks
+# The statements, tested independently of the checks
 
 
 @pytest.mark.parametrize("name", [name for name, basis in BASES.items() if basis.response_from == "polynomial"])
@@ -247,7 +247,7 @@ def test_small_weights_with_tau_above_1_have_no_real_spectrum():
     assert theory.spectrum_grows_with_tau(Graph([[0], [1]], weights=[0.2]), taus=(0.25, 1.0, 1.2)).holds
 
 
-# Errata: what is printed is false
+# Errata: printed statements that are false
 
 
 @given(graph=graphs(directed=False, weighted=False, min_nodes=2, classes=2, self_loops=False))

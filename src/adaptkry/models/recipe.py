@@ -13,7 +13,8 @@ from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.models.methods import METHODS
 from adaptkry.models.stages import CombineHops, Input, Linear, PolynomialFilter, ResidualMLP, Stage, stage_from_dict
-from adaptkry.spectral.filters import INITIAL_WEIGHTS, PARAMETRISATIONS
+from adaptkry.spectral.filters import PARAMETRISATIONS
+from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.signal_bases import ALL_BASES
 
 WEIGHT_GROUPS = ("mlp", "filter", "basis")  # each has a learning rate and a decay

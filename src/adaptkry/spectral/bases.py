@@ -4,7 +4,7 @@ r"""Polynomial bases: :math:`p_0(P)x, p_1(P)x, \dots, p_K(P)x` for six families 
 krylov         :math:`p_k = \lambda^k`
 chebyshev      :math:`T_k = 2 \lambda T_{k-1} - T_{k-2}`
 legendre       :math:`k\,p_k = (2k - 1) \lambda\,p_{k-1} - (k - 1)\,p_{k-2}`
-jacobi         :math:`P_k^{(a, b)}`, of which Legendre's are the case a = b = 0
+jacobi         :math:`P_k^{(a, b)}`; for a = b = 0, the Legendre polynomials
 bernstein      :math:`2^{-K} \binom{K}{k} (1 + \lambda)^{K-k} (1 - \lambda)^k`
 orthonormal    the Lanczos polynomials of each column (`lanczos.py`)
 =============  ====================================================================================================
@@ -22,8 +22,8 @@ tensor([[3., 5., 3.],
 tensor([[ 1.0000,  1.0000,  1.0000],
         [ 1.0000,  0.0000, -0.5000]])
 
-Columns of x never mix, so `stack` works panel by panel. The result is the same to the bit, except for the orthonormal
-basis: torch orders its sums over nodes by the width of the panel, so there it is the same to rounding.
+Columns of x are independent, so `stack` computes them in panels of columns. The bits of the result do not depend on the
+width of the panels, except for the orthonormal basis: the order of torch's sums over nodes depends on that width.
 """
 
 import math
@@ -37,22 +37,22 @@ from torch import Tensor
 from adaptkry.spectral.basis_function import Basis, BasisFunction, Terms, as_basis, basis
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.lanczos import orthonormal
-from adaptkry.spectral.operators import SideBySide
+from adaptkry.spectral.operators import StackedOperators
 
 
 def three_term(P, x: Tensor, degree: int, step: Callable[[int], tuple[float, float, float]]) -> Terms:
     """Yield p_k(P)x where p_k = (a P + b) p_{k-1} + c p_{k-2} and (a, b, c) = step(k)."""
-    older, newer = x, x
+    previous, current = x, x
     yield x
     for k in range(1, degree + 1):
         a, b, c = step(k)
-        product = a * (P @ newer)
-        if b:  # not add(alpha=b): torch rounds that once or twice by layout, and panels would differ in the last bit
-            product = product + b * newer
+        product = a * (P @ current)
+        if b:  # not add(alpha=b): its rounding depends on the memory layout, so panels would differ in the last bit
+            product = product + b * current
         if c and k > 1:
-            product = product - older if c == -1 else product + c * older
-        older, newer = newer, product
-        yield newer
+            product = product - previous if c == -1 else product + c * previous
+        previous, current = current, product
+        yield current
 
 
 @basis()
@@ -84,8 +84,8 @@ def legendre(P, x: Tensor, degree: int) -> Terms:
 def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0, published: bool = False) -> Terms:
     """Jacobi polynomials P_k^{(a, b)} with a and b above -1 (Szego, equation 4.5.1).
 
-    `published` changes the sign of the middle coefficient from degree 2 on, as in JacobiConv's program. The result is
-    no Jacobi polynomial unless |a| = |b|, but the published settings (which include a = -1) were tuned for it.
+    `published` changes the sign of the middle coefficient from degree 2 on, as in JacobiConv's code. The result is
+    not a Jacobi polynomial unless |a| = |b|, but the published settings (which include a = -1) were tuned for it.
     """
     if not (a > -1 and b > -1) and not published:
         raise ValueError(f"Jacobi polynomials need a > -1 and b > -1; got a = {a}, b = {b}. Try a = b = 1.")
@@ -108,13 +108,13 @@ def bernstein_in_chebyshev(degree: int) -> np.ndarray:
     """Chebyshev coefficients [K + 1, K + 1] of the Bernstein polynomials, by exact interpolation at K + 1 nodes."""
     nodes, T = chebyshev_nodes(degree)
     k = np.arange(degree + 1)[:, None]
-    ways = np.array([math.comb(degree, j) for j in range(degree + 1)], dtype=np.float64)[:, None]
-    values = ways * ((1 + nodes) / 2) ** (degree - k) * ((1 - nodes) / 2) ** k  # [k, node]
+    binomials = np.array([math.comb(degree, j) for j in range(degree + 1)], dtype=np.float64)[:, None]
+    values = binomials * ((1 + nodes) / 2) ** (degree - k) * ((1 - nodes) / 2) ** k  # [k, node]
     return values @ T.T * np.where(np.arange(degree + 1) == 0, 1, 2) / (degree + 1)
 
 
 def chebyshev_nodes(degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """The K + 1 roots x_j of T_{K+1} in falling order, and T_k(x_j) as [k, j]."""
+    """The K + 1 roots x_j of T_{K+1} in descending order, and T_k(x_j) as [k, j]."""
     angle = (np.arange(degree + 1) + 0.5) * np.pi / (degree + 1)
     return np.cos(angle), np.cos(np.arange(degree + 1)[:, None] * angle)
 
@@ -123,8 +123,9 @@ def chebyshev_nodes(degree: int) -> tuple[np.ndarray, np.ndarray]:
 def bernstein(P, x: Tensor, degree: int) -> Terms:
     """Bernstein polynomials of the Laplacian I - P (BernNet).
 
-    Each is a fixed combination of Chebyshev terms, so K products suffice for all K + 1 (BernNet's program makes
-    K (K + 3) / 2). Chebyshev and not monomials: the coefficients stay below 2 for every K, so nothing cancels.
+    Each is a fixed combination of Chebyshev terms, so K products suffice for all K + 1 (BernNet's code
+    computes K (K + 3) / 2). The coefficients stay below 2 for every K, so there is no cancellation, unlike with
+    monomials.
     """
     terms = list(chebyshev(P, x, degree))
     for row in bernstein_in_chebyshev(degree).tolist():
@@ -137,24 +138,25 @@ def bernstein(P, x: Tensor, degree: int) -> Terms:
 def average(basis: Callable[..., Basis], operators, x, degree: int, **options) -> Basis:
     """The mean of each term over several operators: the paper's extension to several taus (equation 8, divided by r).
 
-    `operators` is a list of operators, or a `Propagation` with several taus, which shares passes over the edges.
+    `operators` is a list of operators, or a `Propagation` with several taus, for which
+    the taus share passes over the edges.
 
     >>> list(average(krylov, [torch.tensor([[1.0]]), torch.tensor([[3.0]])], torch.ones(1, 1), degree=2))
     [tensor([[1.]]), tensor([[2.]]), tensor([[5.]])]
     """
-    single = as_basis(basis)
-    single.check_options(options)
+    function = as_basis(basis)
+    function.check_options(options)
 
     def means(P, x: Tensor, degree: int, **options) -> Terms:
-        for term in single(P, x, degree, **options):
+        for term in function(P, x, degree, **options):
             yield running_mean(term) if term.ndim == 3 else term
 
-    batched = SideBySide(operators) if isinstance(operators, Sequence) else operators
-    return Basis(BasisFunction(means, f"average of {single.name}"), batched, x, degree, options)
+    batched = StackedOperators(operators) if isinstance(operators, Sequence) else operators
+    return Basis(BasisFunction(means, f"average of {function.name}"), batched, x, degree, options)
 
 
 def running_mean(parts: Tensor) -> Tensor:
-    """The mean over the first axis, slice by slice: torch's mean over a short axis makes a basis 1.2x slower."""
+    """The mean over the first axis, slice by slice: with `Tensor.mean` a basis takes 1.2x as long."""
     mean = parts[0]
     for i, part in enumerate(parts[1:], 2):
         in_place = i > 2 and not mean.requires_grad
@@ -165,8 +167,8 @@ def running_mean(parts: Tensor) -> Tensor:
 def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None = None) -> Tensor:
     """All terms as one tensor [n, K + 1, d]; terms beyond the grade of an orthonormal basis are zero.
 
-    A `Basis` is computed in column panels, all K products of one panel before the next: the panel stays in cache, and
-    the memory needed besides the result is a few panels. Pass `out` to fill an existing tensor.
+    A `Basis` is computed in panels of columns, all K products of one panel before the next, so that the panel stays in
+    cache and only a few panels of additional memory are needed. Pass `out` to fill an existing tensor.
     """
     if not isinstance(terms, Basis):
         return torch.stack(list(terms), 1)
@@ -176,23 +178,23 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
     n, d = x.shape
     dtype, device = (torch.from_numpy(np.empty(0, x.dtype)).dtype, "cpu") if is_sparse else (x.dtype, x.device)
     if out is None:
-        # Term after term in memory: a panel writes to K + 1 regions, not to K + 1 distant strips per row.
+        # Each term is contiguous in memory, so a panel writes to K + 1 regions, not to K + 1 parts of every row.
         out = kernels.empty(K + 1, n, d, dtype=dtype, device=device).transpose(0, 1)
     elif out.shape != (n, K + 1, d) or out.dtype != dtype:
         raise ValueError(
             f"out must be {dtype} of shape {[n, K + 1, d]}; got {out.dtype} {list(out.shape)}. "
-            f"Leave it out to have one allocated."
+            f"Omit out= to allocate a new tensor."
         )
     fill_on_gpu = terms.function.fill_on_gpu
     if fill_on_gpu is not None and fill_on_gpu(terms, out):
         return out
-    terms = terms.of(x.tocsc()) if is_sparse else terms  # columns are sliced below
+    terms = terms.of(x.tocsc()) if is_sparse else terms  # CSC: columns are sliced below
     width = min(terms.P.panel, d)
     for start in range(0, d, width):
-        done = 0
-        for done, term in enumerate(terms.columns(start, start + width), 1):
-            out[:, done - 1, start : start + width] = term
-        out[:, done:, start : start + width] = 0
+        count = 0
+        for count, term in enumerate(terms.columns(start, start + width), 1):
+            out[:, count - 1, start : start + width] = term
+        out[:, count:, start : start + width] = 0
     return out
 
 

@@ -1,7 +1,7 @@
-r"""A basis as a record: a function that yields its terms, and the facts about it that other modules rely on.
+r"""The class of bases: a function that yields the terms, and the properties that other modules use.
 
 A basis is written as a generator of the terms :math:`p_0(P)x, \dots, p_K(P)x`. The decorator turns it into a
-`BasisFunction`; calling that gives a `Basis`, an iterator that computes one product at a time:
+`BasisFunction`; calling it returns a `Basis`, an iterator that computes one product at a time:
 
 >>> @basis()
 ... def squares(P, x, degree, *, scale=1.0):
@@ -38,14 +38,14 @@ Terms = Iterator[Tensor]
 
 
 class LearnedBasis(Protocol):
-    """The trainable weights of a basis, and how they become its options."""
+    """The trainable weights of a basis, and the options computed from them."""
 
     def initial_weights(self, channels: int, degree: int) -> dict[str, Tensor]:
-        """The weights by name, each [channels, ...]."""
+        """Return the initial weights by name, each [channels, ...]."""
         ...
 
     def options(self, weights: dict[str, Tensor]) -> dict[str, Any]:
-        """Options of the basis, from weights under the same names, each [channels, ...] or [members, channels, ...]."""
+        """Return the options of the basis, from weights each [channels, ...] or [members, channels, ...]."""
         ...
 
 
@@ -61,8 +61,8 @@ class BasisFunction:
         expands_in: another basis and a function degree -> matrix [K + 1, K + 1] whose row k holds the coefficients of
             p_k in that basis. Filters with trained coefficients use it to compute K + 1 terms instead of (K + 1)^2.
         required_options: options without a default.
-        response_from: where the frequency response comes from: "polynomial" if p_k is a fixed polynomial of degree K at
-            most; "recurrence" if the polynomials depend on the signal and are those of `lanczos.recurrence`; None if
+        response_from: how the frequency response is computed: "polynomial" if p_k is a fixed polynomial of degree at
+            most K; "recurrence" if the polynomials depend on the signal and are those of `lanczos.recurrence`; None if
             there is no single response.
         fill_on_gpu: `fill_on_gpu(basis, out)` computes all terms in one kernel and returns True, or returns False if
             the kernel does not apply.
@@ -76,24 +76,24 @@ class BasisFunction:
     required_options: tuple[str, ...] = ()
     response_from: Literal["polynomial", "recurrence"] | None = "polynomial"
     fill_on_gpu: "Callable[[Basis, Tensor], bool] | None" = None
-    known_options: tuple[str, ...] | None = field(init=False, default=None)  # of `terms`; None if it takes any
+    known_options: tuple[str, ...] | None = field(init=False, default=None)  # None if `terms` has **options
 
     def __post_init__(self):
-        # What functools.wraps copies: documentation, doctests and signatures are those of the generator.
+        # As functools.wraps does: docstring, doctests and signature are those of the generator.
         names = ("__doc__", "__module__", "__name__", "__qualname__")
         vars(self).update({name: getattr(self.terms, name, None) for name in names}, __wrapped__=self.terms)
         parameters = inspect.signature(self.terms).parameters.values()
-        takes_any = any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters)
+        has_var_keyword = any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters)
         known = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
-        vars(self)["known_options"] = None if takes_any else tuple(known)
+        vars(self)["known_options"] = None if has_var_keyword else tuple(known)
 
     def __call__(self, P, x, degree: int, **options) -> "Basis":
-        """The basis of one signal."""
+        """Return the basis of a signal."""
         self.check_options(options)
         return Basis(self, P, x, degree, options)
 
     def check_options(self, options: dict[str, Any]) -> None:
-        """Refuse options that are unknown, and the absence of required ones."""
+        """Raise ValueError for unknown options and for missing required ones."""
         if self.known_options is not None:
             for option in options:
                 pick(dict.fromkeys(self.known_options), option, f"option of the basis {self.name}")
@@ -113,13 +113,13 @@ class BasisFunction:
         return f"BasisFunction({self.name})"
 
 
-def basis(**facts: Any) -> Callable[[Callable[..., Terms]], BasisFunction]:
-    """Decorate a generator of terms; the arguments are those of `BasisFunction`, the name is the function's."""
-    return lambda terms: BasisFunction(terms, terms.__name__, **facts)
+def basis(**properties: Any) -> Callable[[Callable[..., Terms]], BasisFunction]:
+    """Decorate a generator of terms; `properties` are arguments of `BasisFunction`."""
+    return lambda terms: BasisFunction(terms, terms.__name__, **properties)
 
 
 def as_basis(function: Callable) -> BasisFunction:
-    """Return a basis itself, and make one of a plain generator of terms or of a basis with some options fixed.
+    """Convert a generator of terms, or a `functools.partial` of a basis, to a basis; return a basis unchanged.
 
     >>> from adaptkry.spectral.bases import jacobi
     >>> as_basis(partial(jacobi, a=2.0)).name
@@ -143,21 +143,21 @@ class Basis(Iterator[Tensor]):
         if not sp.issparse(x) and (not isinstance(x, Tensor) or not x.is_floating_point()):
             given = getattr(x, "dtype", type(x).__name__)
             raise TypeError(
-                f"a basis needs a float tensor or a SciPy matrix; got {given}. Use torch.as_tensor(x).float()."
+                f"a basis needs a float tensor or a SciPy sparse matrix; got {given}. Use torch.as_tensor(x).float()."
             )
-        self._running: Terms | None = None
+        self._iterator: Terms | None = None
 
     def __next__(self) -> Tensor:
-        if self._running is None:
-            self._running = self._terms(self.x)
-        return next(self._running)
+        if self._iterator is None:
+            self._iterator = self._terms(self.x)
+        return next(self._iterator)
 
     def columns(self, start: int, stop: int) -> Terms:
-        """The terms of columns start..stop-1 only, as a new iterator."""
+        """Return a new iterator over the terms of the columns start:stop."""
         return self._terms(self.x[:, start:stop])
 
     def of(self, x) -> "Basis":
-        """The same basis of another signal, as a new iterator."""
+        """Return the same basis of another signal, as a new iterator."""
         return Basis(self.function, self.P, x, self.degree, self.options)
 
     def _terms(self, x) -> Terms:
@@ -168,5 +168,5 @@ class Basis(Iterator[Tensor]):
 
 
 def dense(x) -> Tensor:
-    """A contiguous tensor of a tensor or a SciPy matrix."""
+    """Convert a tensor or a SciPy sparse matrix to a contiguous tensor."""
     return torch.from_numpy(np.ascontiguousarray(x.toarray())) if sp.issparse(x) else x.contiguous()

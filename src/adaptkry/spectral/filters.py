@@ -4,7 +4,7 @@ r"""Filters: learnable coefficients over a polynomial basis.
 
 :math:`\lambda` is an eigenvalue of the operator P. For :math:`P_\tau` the paper's frequency, the eigenvalue of the
 Laplacian, is :math:`1 - \lambda`. The coefficients w are a function of the trained weights (a parametrisation), and the
-weights start at given values (initial weights); a filter combines one of each with a basis.
+weights are initialised by name (`initial_weights.py`); a filter combines both with a basis.
 
 >>> from adaptkry.graphs.graph import Graph
 >>> from adaptkry.spectral.propagation_matrix import Propagation
@@ -18,7 +18,7 @@ tensor([1.0000, 0.7071, 0.7071, 0.0000], dtype=torch.float64)
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.spectral.bases import BASES, average, chebyshev_nodes, stack
 from adaptkry.spectral.basis_function import BasisFunction, as_basis
+from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.operators import Diagonal, Operator, Shift, as_operator
 from adaptkry.spectral.spectrum import DENSE_LIMIT, check_dense_size, eigendecomposition
 
@@ -45,7 +46,7 @@ def positive(theta: Tensor) -> Tensor:
 
 
 def even(theta: Tensor) -> Tensor:
-    """Odd weights set to zero (EvenNet): g(-lambda) = g(lambda) over Krylov, Chebyshev and Legendre."""
+    """The weights with odd index set to zero (EvenNet): g(-lambda) = g(lambda) over Krylov, Chebyshev and Legendre."""
     mask = 1 - torch.arange(theta.shape[-1], device=theta.device) % 2
     return theta * mask
 
@@ -57,19 +58,19 @@ def interpolated(theta: Tensor) -> Tensor:
         w_k = \frac{2 - [k = 0]}{K + 1} \sum_{j=0}^{K} \max(\theta_j, 0)\, T_k(x_j),
         \qquad x_j = \cos\frac{(j + 1/2)\,\pi}{K + 1}
 
-    The nodes fall from :math:`\lambda` near 1 (smooth) to near -1 (rough). Only over the Chebyshev basis do the
-    coefficients have this meaning.
+    The nodes are in descending order, from :math:`\lambda` near 1 (smooth) to near -1 (rough). Use it with the
+    Chebyshev basis only: over other bases the coefficients do not interpolate.
     """
     return torch.relu(theta) @ interpolation(theta.shape[-1] - 1, theta.dtype, theta.device)
 
 
 @cache
 def interpolation(degree: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The matrix [j, k] from values at the nodes to Chebyshev coefficients, computed once per device."""
+    """The matrix [j, k] that maps values at the nodes to Chebyshev coefficients; cached."""
     T = torch.from_numpy(chebyshev_nodes(degree)[1])  # [k, j]
-    halves = torch.full((degree + 1,), 2.0, dtype=torch.float64)
-    halves[0] = 1.0
-    return (T.T * halves / (degree + 1)).to(device, dtype)
+    scale = torch.full((degree + 1,), 2.0, dtype=torch.float64)
+    scale[0] = 1.0
+    return (T.T * scale / (degree + 1)).to(device, dtype)
 
 
 PARAMETRISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -77,74 +78,6 @@ PARAMETRISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "positive": positive,
     "even": even,
     "interpolated": interpolated,
-}
-
-# Initial weights: (degree, alpha) -> theta [K + 1].
-
-
-def uniform(degree: int, alpha: float) -> Tensor:  # noqa: ARG001  one signature for all
-    """1 / (K + 1) everywhere (AdaptKry)."""
-    return torch.full((degree + 1,), 1 / (degree + 1))
-
-
-def ppr(degree: int, alpha: float) -> Tensor:
-    """Personalised PageRank: alpha (1 - alpha)^k, the last entry (1 - alpha)^K, so that they sum to 1."""
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"the teleport probability alpha must lie in [0, 1]; got {alpha}. Try 0.1.")
-    weights = alpha * (1 - alpha) ** torch.arange(degree + 1, dtype=torch.float64)
-    weights[-1] = (1 - alpha) ** degree
-    return weights.float()
-
-
-def decay(degree: int, alpha: float) -> Tensor:
-    """Alpha (1 - alpha)^k for every k (EvenNet)."""
-    return (alpha * (1 - alpha) ** torch.arange(degree + 1, dtype=torch.float64)).float()
-
-
-def spike(degree: int, alpha: float) -> Tensor:
-    """1 at hop `alpha` (an integer) and 0 elsewhere: hop 0 is the identity, hop K is SGC."""
-    if not 0 <= alpha <= degree or alpha != int(alpha):
-        raise ValueError(f"alpha must be a hop 0 .. {degree} for a spike; got {alpha}. Use 0 for the identity.")
-    return torch.eye(degree + 1)[int(alpha)]
-
-
-def ones(degree: int, alpha: float) -> Tensor:  # noqa: ARG001  one signature for all
-    """1 everywhere: the identity filter for Bernstein and for interpolated Chebyshev."""
-    return torch.ones(degree + 1)
-
-
-def iterated(degree: int, alpha: float, first: tuple[float, float], again: float) -> Tensor:
-    """K - 1 steps Z <- again P Z + alpha Z_0 from Z_0 = first[0] x + first[1] P x, expanded in powers of P."""
-    if degree == 0:
-        return torch.tensor(first[:1])
-    powers = alpha * again ** torch.arange(degree, dtype=torch.float64)
-    powers[-1] = again ** (degree - 1)
-    weights = torch.zeros(degree + 1, dtype=torch.float64)
-    weights[:-1] += first[0] * powers
-    weights[1:] += first[1] * powers
-    return weights.float()
-
-
-def gnn_lf(degree: int, alpha: float) -> Tensor:
-    """GNN-LF's low-pass filter (mu = 0.9)."""
-    scale = 1 + 0.9 * alpha - alpha
-    return iterated(degree, alpha, (0.9 / scale, 0.1 / scale), (1 - 2 * alpha + 0.9 * alpha) / scale)
-
-
-def gnn_hf(degree: int, alpha: float) -> Tensor:
-    """GNN-HF's filter (beta = 0.9): a low pass that keeps some of the high frequencies."""
-    scale = 1 + 0.9 * alpha
-    return iterated(degree, alpha, (1.9 / scale, -0.9 / scale), (1 + 0.9 * alpha - alpha) / scale)
-
-
-INITIAL_WEIGHTS: dict[str, Callable[[int, float], Tensor]] = {
-    "uniform": uniform,
-    "ppr": ppr,
-    "decay": decay,
-    "spike": spike,
-    "ones": ones,
-    "lf": gnn_lf,
-    "hf": gnn_hf,
 }
 
 
@@ -185,8 +118,8 @@ class Filter(nn.Module):
         self.basis = pick(BASES, basis, "basis") if isinstance(basis, str) else as_basis(basis)
         self.basis.check_options(options)
         self.parametrisation, self.options = parametrisation, options
-        if channels is not None and checks.count(channels, "channels") == 0:
-            raise ValueError("channels must be 1 or more; got 0. Use None for one filter for all columns.")
+        if channels is not None:
+            checks.positive_count(channels, "channels")
         self._coefficients = pick(PARAMETRISATIONS, parametrisation, "parametrisation")
         weights = pick(INITIAL_WEIGHTS, initial_weights, "initial weights")(degree, alpha)
         self.theta = nn.Parameter(weights if channels is None else weights.repeat(channels, 1))  # [K+1] or [d, K+1]
@@ -202,22 +135,23 @@ class Filter(nn.Module):
         if terms.ndim != 3 or terms.shape[1] != self.degree + 1 or (w.ndim == 2 and terms.shape[2] != len(w)):
             channels = len(w) if w.ndim == 2 else "d"
             raise ValueError(
-                f"this filter takes terms [n, {self.degree + 1}, {channels}]; got {list(terms.shape)}. "
+                f"terms must have shape [n, {self.degree + 1}, {channels}]; got {list(terms.shape)}. "
                 f"Use stack(basis(P, x, {self.degree})), or filter.apply(P, x)."
             )
         return torch.einsum("nkd,k->nd" if w.ndim == 1 else "nkd,dk->nd", terms, w)
 
     def apply(self, P, x: Tensor | None = None) -> Any:  # type: ignore[override]
-        """g(P) x for a signal [n] or [n, d], by K products; for several taus the mean over them.
+        """Return g(P) x for a signal [n] or [n, d], with K products; for several taus, their mean.
 
-        With one argument this is `nn.Module.apply(function)`, which models call on all their parts.
+        With one argument this is `nn.Module.apply(fn)`.
         """
         if x is None:
             return super().apply(P)
         P, columns = as_operator(P), x[:, None] if x.ndim == 1 else x
-        basis = average if P.is_batched else _single
-        terms = stack(basis(self.basis, P, columns, self.degree, **self.options))
-        return self(terms.contiguous()).reshape(x.shape)  # contiguous: so ordered, sums have the same bits for every d
+        basis = partial(average, self.basis) if P.is_batched else self.basis
+        terms = stack(basis(P, columns, self.degree, **self.options))
+        # Contiguous: in this memory order the sums have the same bits for every d.
+        return self(terms.contiguous()).reshape(x.shape)
 
     def exact(self, P, x: Tensor, limit: int = DENSE_LIMIT) -> Tensor:
         r"""g(P) x as :math:`U g(\Lambda) U^\top x`, from an eigendecomposition in float64: the reference for `apply`.
@@ -233,12 +167,12 @@ class Filter(nn.Module):
         if self.basis.response_from == "polynomial":
             g = self.response(eigenvalues)
             filtered = (g[:, None] if g.ndim == 1 else g) * spectral
-        else:  # the polynomials depend on the signal: they are found from its spectral coefficients
+        else:  # the polynomials depend on the signal: compute them from U^T x
             filtered = self(stack(self.basis(Diagonal(eigenvalues), spectral, self.degree, **self.options)))
         return (U @ filtered).reshape(x.shape)
 
     def on(self, P: Operator | Tensor) -> "FilterOperator":
-        """The operator g(P), to be used as `filter.on(P) @ x`."""
+        """Return the operator g(P): `filter.on(P) @ x` equals `filter.apply(P, x)`."""
         return FilterOperator(self, as_operator(P))
 
     def response(self, eigenvalues: Tensor) -> Tensor:
@@ -248,33 +182,29 @@ class Filter(nn.Module):
         return torch.einsum("mk,...k->m...", values, self.coefficients.to(eigenvalues.dtype))
 
     def to_krylov(self) -> "Filter":
-        """The same filter as coefficients of the monomials (Proposition 1)."""
+        """Return the same filter with coefficients over the monomials (Proposition 1)."""
         return self._copy(self.coefficients.double() @ monomials(self.basis, self.degree, **self.options), "krylov")
 
     def from_krylov(self, weights: Tensor) -> "Filter":
-        """A free filter over this basis with the given monomial coefficients [K + 1] or [d, K + 1]."""
+        """Return the free filter over this basis with the given monomial coefficients [K + 1] or [d, K + 1]."""
         if weights.ndim not in (1, 2) or weights.shape[-1] != self.degree + 1:
             raise ValueError(
-                f"this filter takes weights [{self.degree + 1}] or [d, {self.degree + 1}]; got {list(weights.shape)}. "
+                f"weights must have shape [{self.degree + 1}] or [d, {self.degree + 1}]; got {list(weights.shape)}. "
                 f"Use one weight per power 0 .. {self.degree}."
             )
         phi = monomials(self.basis, self.degree, **self.options)
-        solved = torch.linalg.solve(phi.T, weights.double().reshape(-1, self.degree + 1).T).T
-        return self._copy(solved.reshape(weights.shape), self.basis, **self.options)
+        coefficients = torch.linalg.solve(phi.T, weights.double().reshape(-1, self.degree + 1).T).T
+        return self._copy(coefficients.reshape(weights.shape), self.basis, **self.options)
 
     def _copy(self, weights: Tensor, basis: str | Callable, **options) -> "Filter":
-        copied = Filter(self.degree, basis, **options)
-        copied.theta = nn.Parameter(weights.detach())
-        return copied
+        result = Filter(self.degree, basis, **options)
+        result.theta = nn.Parameter(weights.detach())
+        return result
 
     def extra_repr(self) -> str:
-        """What print(filter) shows between the parentheses."""
-        facts = f"degree={self.degree}, basis={self.basis.name}, parametrisation={self.parametrisation}"
-        return f"{facts}, theta={list(self.theta.shape)}"
-
-
-def _single(basis: BasisFunction, P: Operator, x: Tensor, degree: int, **options):
-    return basis(P, x, degree, **options)
+        """The arguments that `print(filter)` shows."""
+        arguments = f"degree={self.degree}, basis={self.basis.name}, parametrisation={self.parametrisation}"
+        return f"{arguments}, theta={list(self.theta.shape)}"
 
 
 class FilterOperator(Operator):
@@ -285,7 +215,7 @@ class FilterOperator(Operator):
     1.75
     """
 
-    def __init__(self, filter: Filter, P: Operator):  # noqa: A002  what it is
+    def __init__(self, filter: Filter, P: Operator):  # noqa: A002  the natural name, as in scipy
         _check_polynomial(filter.basis)
         if filter.theta.ndim != 1:
             raise ValueError(
@@ -318,7 +248,7 @@ def _check_polynomial(basis: BasisFunction) -> None:
 
 
 def polynomials(basis: BasisFunction, points: Tensor, degree: int, **options) -> Tensor:
-    """The values p_k at points [m]: [m, K + 1]. A basis of a diagonal operator is evaluated at its entries."""
+    """The values p_k at points [m]: [m, K + 1]. A basis of a diagonal operator is evaluated at its diagonal."""
     _check_polynomial(basis)
     return stack(list(basis(Diagonal(points), points.new_ones(len(points), 1), degree, **options)))[:, :, 0]
 
@@ -326,7 +256,7 @@ def polynomials(basis: BasisFunction, points: Tensor, degree: int, **options) ->
 def monomials(basis: Callable, degree: int, **options) -> Tensor:
     """Row k holds the monomial coefficients of p_k, float64 [K + 1, K + 1].
 
-    There is no table of formulas: the basis is computed on polynomial coefficients, so the two cannot disagree.
+    The basis is evaluated on polynomial coefficients (`Shift`), so no formulas of the coefficients are needed.
 
     >>> monomials(BASES["chebyshev"], 2)
     tensor([[ 1.,  0.,  0.], [ 0.,  1.,  0.], [-1.,  0.,  2.]], dtype=torch.float64)
@@ -338,27 +268,27 @@ def monomials(basis: Callable, degree: int, **options) -> Tensor:
     return stack(list(basis(Shift(degree + 1), one, degree, **options)))[:, :, 0].T
 
 
-# The four responses of the paper's Figure 1. They take whatever has + - * / and **: tensors, arrays, and NumPy's
-# polynomials, from which `paper/items/figure_1.py` gets their coefficients.
+# The four responses of the paper's Figure 1. They accept tensors, arrays and NumPy polynomials;
+# `paper/items/figure_1.py` passes polynomials to get the coefficients.
 
 
 def low_pass(frequency):
-    """Figure 1a of the paper."""
+    """Low-pass response, Figure 1a of the paper."""
     return 1 - frequency + frequency**2 / 2 - frequency**3 / 10
 
 
 def band_pass(frequency):
-    """Figure 1b."""
+    """Band-pass response, Figure 1b."""
     return frequency**4 - 4 * frequency**3 + 4 * frequency**2
 
 
 def comb_pass(frequency):
-    """Figure 1c."""
+    """Comb response, Figure 1c."""
     return (-81 * frequency**4 + 324 * frequency**3 - 414 * frequency**2 + 180 * frequency) / 25
 
 
 def high_pass(frequency):
-    """Figure 1d."""
+    """High-pass response, Figure 1d."""
     return (frequency**3 - frequency**2 + 2 * frequency + 2) / 10
 
 
@@ -373,15 +303,15 @@ def fit_response(
     eigenvalues: Tensor | None = None,
     **options,
 ) -> Filter:
-    """The filter whose response is nearest to a wanted one, by least squares.
+    """Fit a filter to a wanted response by least squares.
 
     Args:
         wanted: "low", "band", "comb" or "high" of the paper's Figure 1, or any function of the *frequency*
             1 - eigenvalue, which runs from 0 (smooth) to 2 (rough).
         degree: polynomial degree K.
         basis: the basis of the filter.
-        eigenvalues: the points of the fit, such as the spectrum of an operator; by default 200 Chebyshev points of
-            [-1, 1].
+        eigenvalues: the points at which the response is fitted, such as the spectrum of an operator; by default 200
+            Chebyshev nodes in [-1, 1].
         options: passed to the basis.
 
     >>> fitted = fit_response("band", degree=4)
@@ -393,7 +323,7 @@ def fit_response(
     values = torch.as_tensor(target(1 - points), dtype=torch.float64)
     if values.shape != points.shape:
         raise ValueError(
-            f"the wanted response must give one value per frequency; got shape {list(values.shape)} for "
+            f"the wanted response must return one value per frequency; got shape {list(values.shape)} for "
             f"{len(points)} frequencies. Write it with element-wise operations."
         )
     checks.finite(values, "the wanted response", "frequency")

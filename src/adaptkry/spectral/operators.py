@@ -3,13 +3,13 @@ r"""Linear operators: what bases, filters and spectra need to know about a matri
 An operator is a square matrix that need not be stored. It multiplies signals and declares the properties that
 algorithms rely on:
 
-* ``P @ x``: the product with a signal of shape [n] or [n, d]; columns never mix.
+* ``P @ x``: the product with a signal of shape [n] or [n, d]; each column is multiplied separately.
 * ``P.T``: the transpose, again an operator.
 * ``P.to_dense()``: the matrix in float64, [n, n]; the reference that tests compare with.
 * ``P.shape``: (n, n).
 * ``P.is_symmetric``: whether the matrix equals its transpose. Lanczos and real spectra require it.
-* ``P.is_batched``: whether P stands for r matrices that act on signals [r, n, d].
-* ``P.panel``: how many columns are best multiplied at a time.
+* ``P.is_batched``: whether P consists of r matrices that act on signals [r, n, d].
+* ``P.panel``: the number of columns to multiply at a time, for speed.
 
 Algorithms use nothing else, so the same recurrence runs on a graph (`propagation_matrix.Propagation`), on eigenvalues
 (`Diagonal`, which yields a frequency response) and on polynomial coefficients (`Shift`, which yields a change of
@@ -31,17 +31,17 @@ from torch import Tensor
 
 from adaptkry.common import checks
 
-ALL_COLUMNS = 2**31  # a panel that no signal exceeds
+ALL_COLUMNS = 2**31  # no signal has more columns than this
 
 
 class Operator(ABC):
-    """A square matrix known by its products.
+    """A square matrix, defined by its products with signals.
 
     Args:
         shape: (n, n).
         is_symmetric: whether the matrix equals its transpose.
-        is_batched: whether the operator stands for r matrices, acting on [r, n, d].
-        panel: number of columns that are best multiplied at a time.
+        is_batched: whether the operator consists of r matrices that act on [r, n, d].
+        panel: number of columns to multiply at a time, for speed.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class Operator(ABC):
 
 
 def as_operator(P: "Operator | Tensor") -> Operator:
-    """Return P itself, or wrap a torch matrix; every algorithm calls this once, where its operator enters."""
+    """Convert a torch matrix to an operator; return an operator unchanged."""
     if isinstance(P, Operator):
         return P
     if isinstance(P, Tensor):
         return Matrix(P)
     raise TypeError(
         f"an operator must be an Operator or a torch matrix; got {type(P).__name__}. "
-        f"Use torch.as_tensor(P), or derive a class from adaptkry.spectral.operators.Operator."
+        f"Use torch.as_tensor(P), or subclass adaptkry.spectral.operators.Operator."
     )
 
 
@@ -110,7 +110,7 @@ class Matrix(Operator):
 
 
 def _is_symmetric(matrix: Tensor) -> bool:
-    """Whether a matrix equals its transpose to half of its digits: products of matrices are symmetric only so far."""
+    """Whether a matrix equals its transpose up to sqrt(eps): computed products are not symmetric to the last bit."""
     if matrix.layout != torch.strided:
         matrix = matrix.to_sparse_coo()
         difference = (matrix - matrix.t()).coalesce().values()
@@ -153,7 +153,7 @@ class Diagonal(Operator):
 class Shift(Operator):
     """Multiplication by lambda of polynomials given by their coefficients of 1, lambda, lambda^2, ..., lambda^(n-1).
 
-    The coefficient of lambda^n is dropped: start with a polynomial whose degree leaves enough coefficients free.
+    The coefficient of lambda^n is dropped, so n must exceed the degree of the result.
 
     >>> Shift(3) @ torch.tensor([1.0, 5.0, 0.0])          # lambda (1 + 5 lambda)
     tensor([0., 1., 5.])
@@ -176,41 +176,43 @@ class Shift(Operator):
 
 
 class Rescaled(Operator):
-    """(P - centre I) / half: an operator whose spectrum is moved from centre +- half to [-1, 1].
+    """(P - centre I) / half_width: maps the spectrum from centre +- half_width to [-1, 1].
 
-    >>> Rescaled(Diagonal(torch.tensor([0.0, 1.0, 2.0])), centre=1.0, half=1.0) @ torch.ones(3)
+    >>> Rescaled(Diagonal(torch.tensor([0.0, 1.0, 2.0])), centre=1.0, half_width=1.0) @ torch.ones(3)
     tensor([-1.,  0.,  1.])
     """
 
-    def __init__(self, P: Operator, centre: float, half: float):
-        self.P, self.centre, self.half = P, centre, half
+    def __init__(self, P: Operator, centre: float, half_width: float):
+        self.P, self.centre, self.half_width = P, centre, half_width
         super().__init__(P.shape, is_symmetric=P.is_symmetric, is_batched=P.is_batched, panel=P.panel)
 
     @property
     def T(self) -> "Rescaled":  # noqa: N802
         """The transpose, rescaled in the same way."""
-        return self if self.is_symmetric else Rescaled(self.P.T, self.centre, self.half)
+        return self if self.is_symmetric else Rescaled(self.P.T, self.centre, self.half_width)
 
     def __matmul__(self, x: Tensor) -> Tensor:
-        return (self.P @ x).sub_(x, alpha=self.centre).div_(self.half)
+        return (self.P @ x).sub_(x, alpha=self.centre).div_(self.half_width)
 
     def to_dense(self) -> Tensor:
         """The rescaled matrix in float64."""
-        return (self.P.to_dense() - self.centre * torch.eye(self.shape[0], dtype=torch.float64)) / self.half
+        return (self.P.to_dense() - self.centre * torch.eye(self.shape[0], dtype=torch.float64)) / self.half_width
 
 
-class SideBySide(Operator):
+class StackedOperators(Operator):
     """Operators P_1, ..., P_r as one batched operator: slice i of a signal [r, n, d] is multiplied by P_i.
 
-    A signal [n, d] is multiplied by each of them.
+    A signal [n, d] is multiplied by every P_i.
 
-    >>> (SideBySide([Diagonal(torch.tensor([2.0])), Diagonal(torch.tensor([3.0]))]) @ torch.ones(1, 1)).flatten()
+    >>> (StackedOperators([Diagonal(torch.tensor([2.0])), Diagonal(torch.tensor([3.0]))]) @ torch.ones(1, 1)).flatten()
     tensor([2., 3.])
     """
 
     def __init__(self, operators: Sequence[Operator | Tensor]):
         if not operators:
-            raise ValueError("SideBySide needs at least one operator; got an empty list. Pass one operator per tau.")
+            raise ValueError(
+                "StackedOperators needs at least one operator; got an empty list. Pass one operator per tau."
+            )
         self.operators = [as_operator(P) for P in operators]
         super().__init__(
             self.operators[0].shape,
@@ -220,9 +222,9 @@ class SideBySide(Operator):
         )
 
     @property
-    def T(self) -> "SideBySide":  # noqa: N802
-        """The transposes side by side."""
-        return self if self.is_symmetric else SideBySide([P.T for P in self.operators])
+    def T(self) -> "StackedOperators":  # noqa: N802
+        """The transposes, stacked."""
+        return self if self.is_symmetric else StackedOperators([P.T for P in self.operators])
 
     def __matmul__(self, x: Tensor) -> Tensor:
         slices = x.expand(len(self.operators), *x.shape[-2:])

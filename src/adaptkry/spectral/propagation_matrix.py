@@ -3,11 +3,11 @@ r"""The propagation matrix of a graph, for one tau or several, and its Laplacian
 .. math::
     P_\tau = S\,A_\tau\,T, \qquad A_\tau = \tau A + (1-\tau) I, \qquad S = D_{out}^{-1/2},\; T = D_{in}^{-1/2}
 
-where :math:`D_{out}` and :math:`D_{in}` hold the row and column sums of :math:`A_\tau`. For an undirected graph both
-are :math:`D_\tau`, and :math:`P_\tau = D_\tau^{-1/2} A_\tau D_\tau^{-1/2}` is symmetric.
+where :math:`D_{out}` and :math:`D_{in}` are the diagonal matrices of the row and column sums of :math:`A_\tau`. For an
+undirected graph both are :math:`D_\tau`, and :math:`P_\tau = D_\tau^{-1/2} A_\tau D_\tau^{-1/2}` is symmetric.
 
 A product takes three steps: scale by T, sum over neighbours (`kernels`), then scale by S and add the diagonal.
-`scalings`, `factors` and `finish` are all but the middle step; `outofcore/` builds its product from the same functions.
+`scalings`, `factors` and `finish` implement the first and the last step; `outofcore/` uses them too.
 
 >>> path = Graph([[0, 1], [1, 2]])                   # 0 - 1 - 2
 >>> P = Propagation(path, tau=0.5)                   # GCN's renormalised adjacency matrix
@@ -40,20 +40,20 @@ class Propagation(Operator):
 
     Args:
         graph: the graph.
-        tau: a positive number, or a list of r of them for a batched operator.
+        tau: a positive number, or a list of r numbers for a batched operator.
         direction: "both" is the paper's symmetric matrix (of the undirected graph); with "out" a node sums over the
             nodes it points to; "in" is the transpose of "out".
-        isolated: the share of its signal that a node without edges keeps at tau = 1: 1 (see below) or 0 (as in most
-            programs of other methods). At every other tau it keeps its signal.
+        isolated: diagonal entry of nodes without edges at tau = 1: 1 (see below) or 0 (as in the code of most other
+            methods). At every other tau it is 1.
 
     Shapes:
         - one tau: [n] -> [n], [n, d] -> [n, d]
         - r taus: [r, n, d] -> [r, n, d], slice i multiplied by the matrix of tau i; [n, d] by each of them
 
-    Corner cases. A node without edges keeps its signal for every tau (the continuous extension of
+    Edge cases. A node without edges keeps its signal for every tau (the continuous extension of
     :math:`(1-\tau)/(1-\tau)`). A node with edges in one direction only has the degree :math:`1-\tau` in the other,
-    which scales nothing but the diagonal entry; the absolute value is taken and 0 stays 0, which is finite and
-    continuous in tau.
+    which scales the diagonal entry only; its absolute value is used, and an entry 0 / 0 is 0, so that the matrix is
+    finite and continuous in tau.
 
     >>> triangle = Graph([[0, 1, 2], [1, 2, 0]])
     >>> Propagation(triangle, tau=1.0) @ torch.tensor([[1.0], [0.0], [0.0]])
@@ -99,14 +99,14 @@ class Propagation(Operator):
         """The transpose: edges point the other way."""
         if self.is_symmetric:
             return self
-        if self._transpose is None:  # kept, because every training step through this operator asks for it
+        if self._transpose is None:  # cached: every backward pass needs it
             taus = self.taus if self.is_batched else self.taus[0]
             self._transpose = Propagation(self.graph, taus, "in", isolated=self.isolated).to(self.device)
             self._transpose.direction = "in" if self.direction == "out" else "out"
         return self._transpose
 
     def to(self, device: torch.device | str | Tensor) -> "Propagation":
-        """The same operator on another device, or on the device of a tensor."""
+        """Return the same operator on another device, or on the device of a tensor."""
         moved = copy(self)
         moved.device = device.device if isinstance(device, Tensor) else torch.device(device)
         moved.panel = kernels.panel_width(self.shape[0]) if moved.device.type == "cpu" else ALL_COLUMNS
@@ -125,7 +125,7 @@ class Propagation(Operator):
         return _Product.apply(x, self)  # type: ignore[no-any-return]
 
     def product(self, x: Tensor) -> Tensor:
-        """The product without gradients, by the backend of this device in the precision of x."""
+        """Return the product, without gradients, from the backend of this device in the dtype of x."""
         if x.dtype not in self._products:
             self._products[x.dtype] = backend(self, x.dtype)
         return self._products[x.dtype](x.reshape(len(self.taus), self.shape[0], -1)).reshape(x.shape)
@@ -139,8 +139,8 @@ class Propagation(Operator):
         weights = self.graph.weights
         entries = torch.ones(self.graph.entries, dtype=torch.float64) if weights is None else weights
         values = torch.cat([tau * entries, self.diagonal[which]]) * self.left[which, rows] * self.right[which, columns]
-        place = torch.stack([rows, columns])
-        matrix = torch.sparse_coo_tensor(place, values.to(dtype), (n, n), check_invariants=False)
+        positions = torch.stack([rows, columns])
+        matrix = torch.sparse_coo_tensor(positions, values.to(dtype), (n, n), check_invariants=False)
         return kernels.as_csr(matrix.coalesce()).to(self.device)
 
     def to_dense(self) -> Tensor:
@@ -174,7 +174,7 @@ class _Product(torch.autograd.Function):
 
 
 def backend(P: Propagation, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    """The product for the operator's device: panels on the CPU, Triton on a GPU, or torch's CSR without Triton."""
+    """Return the product for the operator's device: panels on the CPU; Triton, or else torch's CSR, on a GPU."""
     if P.device.type == "cpu":
         return CpuProduct(P, dtype)
     try:
@@ -185,13 +185,13 @@ def backend(P: Propagation, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
 
 
 class CpuProduct:
-    """Column panels that stay in cache; the taus share a pass over the edges or take one each, whichever is faster.
+    """The product in column panels that stay in cache, in one pass over the edges for all taus or one for each.
 
-    `close` is the size in bytes up to which they share, see `kernels.together`.
+    `private_cache` is the size in bytes up to which taus share a pass, see `kernels.shares_pass`.
     """
 
-    def __init__(self, P: Propagation, dtype: torch.dtype, close: int = kernels.CLOSE):
-        self.graph, self.panel, self.close = P.graph, P.panel, close
+    def __init__(self, P: Propagation, dtype: torch.dtype, private_cache: int = kernels.PRIVATE_CACHE):
+        self.graph, self.panel, self.private_cache = P.graph, P.panel, private_cache
         self.right, self.left_tau, self.left_diagonal = factors(P.left, P.right, P.diagonal, P.taus, dtype)
         self.weights = None if P.graph.weights is None else P.graph.weights.to(dtype)
 
@@ -206,7 +206,7 @@ class CpuProduct:
         return out
 
     def _panel(self, x: Tensor) -> Tensor:
-        if kernels.together(self.graph.nodes, x.shape[2], len(x), self.close):
+        if kernels.shares_pass(self.graph.nodes, x.shape[2], len(x), self.private_cache):
             return self._pass(x, slice(None))
         result = kernels.empty(*x.shape, dtype=x.dtype)
         for i in range(len(x)):
@@ -225,7 +225,7 @@ class CpuProduct:
 
 
 class TritonProduct:
-    """The kernel of `kernels/triton_product.py`. Its class `Tasks` is an argument: importing it needs Triton."""
+    """The kernel of `kernels/triton_product.py`. `tasks` is its class `Tasks`, which needs Triton to be imported."""
 
     def __init__(self, P: Propagation, dtype: torch.dtype, tasks: Callable):
         parts = factors(P.left, P.right, P.diagonal, P.taus, dtype)
@@ -257,8 +257,8 @@ def scalings(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """S, T and the diagonal of A_tau, each [r, n] in float64, from the row and column sums [n] of A.
 
-    Each node's values depend on its own two sums only, so they can be computed for a range of nodes that starts at
-    node `first`.
+    The values of a node depend on its two sums only, so they can be computed for a range of nodes that starts at node
+    `first`.
     """
     has_no_edge = (rows == 0) & (columns == 0)
     each = torch.tensor(taus, dtype=torch.float64)[:, None]
@@ -275,7 +275,7 @@ def factors(left: Tensor, right: Tensor, diagonal: Tensor, taus: Sequence[float]
 
 
 def finish(sums: Tensor, scaled: Tensor, left_tau: Tensor, left_diagonal: Tensor, out: Tensor | None = None) -> Tensor:
-    """S A_tau T x for some rows, from A T x and T x of these rows; `sums` is overwritten."""
+    """Return S A_tau T x for some rows, given A T x (`sums`, overwritten) and T x (`scaled`) of these rows."""
     sums.mul_(left_tau)
     return torch.addcmul(sums, scaled, left_diagonal, out=sums if out is None else out)
 
@@ -284,12 +284,12 @@ def inverse_root(degrees: Tensor, taus: Tensor, first: int = 0) -> Tensor:
     """|D_tau|^{-1/2} of degrees [n] for taus [r, 1]: [r, n]; 0 where D_tau is 0.
 
     With edges, D_tau = 1 + tau (d - 1) is positive whenever d >= 1. A weighted degree below 1 makes it negative for
-    tau above 1 / (1 - d); the matrix would have imaginary entries and is refused.
+    tau above 1 / (1 - d); the matrix would then have imaginary entries, so ValueError is raised.
     """
     sums = 1 + taus * (degrees - 1)
-    bad = (sums <= 0) & (degrees > 0)
-    if bad.any():
-        which, node = bad.nonzero()[0].tolist()
+    is_invalid = (sums <= 0) & (degrees > 0)
+    if is_invalid.any():
+        which, node = is_invalid.nonzero()[0].tolist()
         lightest = float(degrees[degrees > 0].min())
         raise ValueError(
             f"tau must be small enough for every degree d; got tau = {float(taus[which])} and node {first + node} "
@@ -309,7 +309,7 @@ class Laplacian(Operator):
 
     def __init__(self, graph: Graph, tau: float = 1.0):
         self.propagation = Propagation(graph, tau)
-        self.tau = self.propagation.tau  # refuses several
+        self.tau = self.propagation.tau  # raises ValueError for several taus
         P = self.propagation
         super().__init__(P.shape, is_symmetric=True, is_batched=P.is_batched, panel=P.panel)
 

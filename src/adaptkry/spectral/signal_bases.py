@@ -1,7 +1,7 @@
-"""Bases of single methods: most depend on the input signal, and one is learned.
+"""Bases proposed by particular methods: most depend on the signal, and one is learned.
 
-`bases.BASES` holds polynomial bases for every purpose; these are what OptBasisGNN, UniFilter, G2CN, ASGC and FavardGNN
-propose. `ALL_BASES` has both. What a model or a report must know about them is in their records:
+`bases.BASES` has general polynomial bases; the bases of OptBasisGNN, UniFilter, G2CN, ASGC and FavardGNN are defined
+here. `ALL_BASES` has both. Models and reports use the properties of a basis, not its name:
 
 >>> {name: basis.response_from for name, basis in ALL_BASES.items() if basis.depends_on_signal}
 {'orthonormal': 'recurrence', 'optbasis': None, 'unifilter': None, 'asgc': None}
@@ -25,20 +25,21 @@ from adaptkry.spectral.lanczos import Recurrence, replay
 def optbasis(P, x: Tensor, degree: int) -> Terms:
     """OptBasisGNN's orthonormal basis: `orthonormal` with gradients, and without detecting the grade.
 
-    A column that has run out of directions divides rounding noise by 1e-8 at most. Nothing is read back from a GPU.
+    Norms below 1e-8 are replaced by 1e-8: beyond its grade a column consists of amplified rounding errors. Nothing is
+    copied from the GPU to the host.
     """
-    older, newer = torch.zeros_like(x), _over_norm(x)
-    yield newer
+    previous, current = torch.zeros_like(x), _normalised(x)
+    yield current
     for _ in range(degree):
-        product = P @ newer
-        product = product - (product * newer).sum(-2, keepdim=True) * newer
-        product = product - (product * older).sum(-2, keepdim=True) * older
-        older, newer = newer, _over_norm(product)
-        yield newer
+        product = P @ current
+        product = product - (product * current).sum(-2, keepdim=True) * current
+        product = product - (product * previous).sum(-2, keepdim=True) * previous
+        previous, current = current, _normalised(product)
+        yield current
 
 
-def _over_norm(x: Tensor) -> Tensor:
-    """Columns divided by their norm, or by 1e-8 if that is larger."""
+def _normalised(x: Tensor) -> Tensor:
+    """Divide each column by its norm, or by 1e-8 if the norm is smaller."""
     return x / x.norm(dim=-2, keepdim=True).clamp(min=1e-8)
 
 
@@ -53,30 +54,30 @@ def unifilter(P, x: Tensor, degree: int, *, homophily: float = 0.5, share: float
     if not 0 <= homophily <= 1:
         raise ValueError(f"homophily must lie in [0, 1]; got {homophily}. Try 0.5.")
     cosine = math.cos(math.pi / 2 * (1 - homophily))
-    size = x.norm(dim=-2, keepdim=True)  # the unit vectors are scaled to the norm of x
+    norm = x.norm(dim=-2, keepdim=True)  # the unit vectors are scaled to the norm of x
     total, power = torch.zeros_like(x), x
     for k, direction in enumerate(optbasis(P, x, degree)):
         power = P @ power if k else x
-        spread = 1 + (k - 1) * cosine
-        across = math.sqrt(max(0.0, 1 - k * cosine**2 / spread)) if k else 1.0
-        vector = cosine / spread * total + across * direction if k else direction
+        denominator = 1 + (k - 1) * cosine
+        c = math.sqrt(max(0.0, 1 - k * cosine**2 / denominator)) if k else 1.0
+        vector = cosine / denominator * total + c * direction if k else direction
         total = total + vector
-        yield share * power + (1 - share) * size * vector
+        yield share * power + (1 - share) * norm * vector
 
 
-@basis(required_options=("high", "low"), response_from=None)  # the two terms are polynomials of degree 2 steps, not K
+@basis(required_options=("high", "low"), response_from=None)  # the terms have degree 2 * steps, not K
 def gaussian(P, x: Tensor, degree: int, *, high: float, low: float, steps: int = 100) -> Terms:
     r"""G2CN's two signals :math:`e^{-T_1 (2 - \lambda)^2} x` and :math:`e^{-T_2 \lambda^2} x`, by Euler steps.
 
-    :math:`\lambda` is the Laplacian's eigenvalue. The step length is rounded to two decimals, as published.
+    :math:`\lambda` is the Laplacian's eigenvalue. The step length is rounded to two decimals, as in the published code.
     """
     if degree != 1:
         raise ValueError(f"gaussian has two terms, so its degree must be 1; got {degree}. Use steps= for precision.")
     for sign, time in ((1, high), (-1, low)):  # 2 I - L = I + P and L = I - P
         length, signal = round(math.sqrt(time / steps), 2), x
         for _ in range(steps):
-            once = signal + sign * (P @ signal)
-            signal = signal - length**2 * (once + sign * (P @ once))
+            applied_once = signal + sign * (P @ signal)
+            signal = signal - length**2 * (applied_once + sign * (P @ applied_once))
         yield signal
 
 
@@ -89,10 +90,10 @@ def asgc(
     orders: Sequence[int] = (1, 2, 4, 8),
     penalties: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0),
 ) -> Terms:
-    r"""ASGC's candidates: each column approximated by its own hops, with a penalty on hop 0.
+    r"""ASGC's candidates: each column approximated by a combination of its hops, with a penalty on hop 0.
 
     For each order K and penalty R, :math:`\sum_k \beta_k P^k x` with
-    :math:`\beta = \arg\min \|\sum_k \beta_k P^k x - x\|^2 + n R \beta_0^2`, column by column and without labels.
+    :math:`\beta = \arg\min \|\sum_k \beta_k P^k x - x\|^2 + n R \beta_0^2`, for each column and without labels.
     All orders share the products of the largest one.
     """
     candidates = len(orders) * len(penalties)
@@ -116,15 +117,15 @@ def asgc(
 class FavardWeights:
     """The trainable recurrence of FavardGNN, one per channel: shifts alpha and scales beta, each [channels, K + 1].
 
-    Scales below 0.01 are raised to it, so that the polynomials stay finite.
+    Scales are clamped to at least 0.01, so that the polynomials stay finite.
     """
 
     def initial_weights(self, channels: int, degree: int) -> dict[str, Tensor]:
-        """Shift 0 and scale 1."""
+        """Return shifts 0 and scales 1."""
         return {"shift": torch.zeros(channels, degree + 1), "scale": torch.ones(channels, degree + 1)}
 
     def options(self, weights: dict[str, Tensor]) -> dict[str, Any]:
-        """The recurrence of weights [channels, K + 1] or [members, channels, K + 1], all channels as columns."""
+        """Return the recurrence for weights [channels, K + 1] or [members, channels, K + 1], one column per channel."""
         shift, scale = (weights[name].flatten(0, -2).T[:, None] for name in ("shift", "scale"))  # [K + 1, 1, columns]
         scale = scale.clamp(min=0.01)
         return {"recurrence": Recurrence(scale[0], shift, scale[1:])}

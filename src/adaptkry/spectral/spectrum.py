@@ -1,8 +1,8 @@
 r"""The spectrum of a symmetric operator and the geometry of its Krylov spaces.
 
-All eigenvalues come from a dense matrix (`eigenvalues`, small graphs); the ends of the spectrum from Lanczos
-(`extremes`, `lambda_star`); its distribution on large graphs from Chebyshev moments (`density.density_of_states`).
-`angles` and `grade` describe the terms that a signal generates.
+`eigenvalues` computes all eigenvalues from a dense matrix (small graphs); `extremes` and `lambda_star` compute the ends
+of the spectrum by Lanczos; `density.density_of_states` estimates the distribution of the eigenvalues, for large
+graphs, from Chebyshev moments. `angles` and `grade` describe the Krylov space of a signal.
 
 >>> from adaptkry.graphs.graph import Graph
 >>> triangle = Propagation(Graph([[0, 1, 2], [1, 2, 0]]), tau=1.0)
@@ -27,21 +27,23 @@ from adaptkry.spectral.basis_function import Basis, dense
 from adaptkry.spectral.operators import Operator, as_operator
 from adaptkry.spectral.propagation_matrix import Propagation
 
-DENSE_LIMIT = 8000  # nodes; a dense float64 matrix of that size is 0.5 GB and takes about a minute
-SMALL = 256  # nodes; up to here a dense matrix is as fast as Lanczos, and exact
+DENSE_LIMIT = (
+    8000  # nodes; a dense float64 matrix of that size has 0.5 GB, and its eigendecomposition takes about a minute
+)
+SMALL = 256  # nodes; up to this size a dense eigendecomposition is as fast as Lanczos, and exact
 
 MatVec = Callable[[np.ndarray], np.ndarray]
 
 
 def eigenvalues(P: Operator | Tensor, limit: int = DENSE_LIMIT) -> Tensor:
-    """All eigenvalues of a symmetric operator with at most `limit` rows, in rising order, float64 [n]."""
+    """All eigenvalues of a symmetric operator with at most `limit` rows, in ascending order, float64 [n]."""
     P = _symmetric(P)
     check_dense_size(P, limit)
     return torch.linalg.eigvalsh(P.to_dense())
 
 
 def eigendecomposition(P: Operator | Tensor, limit: int = DENSE_LIMIT) -> tuple[Tensor, Tensor]:
-    """All eigenvalues [n] in rising order and their eigenvectors, the columns of U [n, n], in float64."""
+    """All eigenvalues [n] in ascending order and their eigenvectors, the columns of U [n, n], in float64."""
     P = _symmetric(P)
     check_dense_size(P, limit)
     values, U = torch.linalg.eigh(P.to_dense())
@@ -49,36 +51,35 @@ def eigendecomposition(P: Operator | Tensor, limit: int = DENSE_LIMIT) -> tuple[
 
 
 def check_dense_size(P: Operator, limit: int) -> None:
-    """Refuse operators with more than `limit` rows."""
+    """Raise ValueError if an operator has more than `limit` rows."""
     n = P.shape[0]
     if n > limit:
         raise ValueError(
-            f"all eigenvalues need a dense matrix of at most {limit} nodes; got {n} nodes, a matrix of "
+            f"all eigenvalues need a dense matrix, so a graph of at most {limit} nodes; got {n} nodes, a matrix of "
             f"{8e-9 * n**2:.1f} GB. Use density_of_states or extremes, or raise limit=."
         )
 
 
 def extremes(P: Operator | Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
-    """The `count` smallest and the `count` largest eigenvalues, each in rising order, by Lanczos (ARPACK).
+    """The `count` smallest and the `count` largest eigenvalues, each in ascending order, by Lanczos (ARPACK).
 
-    Repeated eigenvalues are repeated here. A Krylov space contains only one vector of each eigenspace, so they are
-    found one after the other, each after the eigenvalues found before have been moved to the other end.
+    Eigenvalues are returned with their multiplicity. A Krylov space contains only one vector of each eigenspace, so
+    they are computed one after another; each time, those found so far are moved to the other end of the spectrum.
     """
     P = _symmetric(P)
     n = P.shape[0]
-    if checks.count(count, "count") < 1:
-        raise ValueError(f"count must be 1 or more; got {count}. Try 1.")
+    checks.positive_count(count, "count")
     if n <= max(SMALL, 4 * count):
-        found = eigenvalues(P)
-        return found[:count], found[-count:]
+        values = eigenvalues(P)
+        return values[:count], values[-count:]
     product = _matvec(P)
     pairs = {end: [_eigsh(product, n, end)] for end in ("SA", "LA")}
     low, high = (pairs[end][0][0] for end in pairs)
     margin = 0.1 * (high - low + max(abs(low), abs(high)))  # outside the spectrum even if that is a single point
-    for end, away in (("SA", high + margin), ("LA", low - margin)):
+    for end, target in (("SA", high + margin), ("LA", low - margin)):
         for seed in range(1, count):
-            done = np.linalg.qr(np.stack([vector for _, vector in pairs[end]], 1))[0]
-            pairs[end].append(_eigsh(_moved(product, done, away), n, end, seed))
+            found = np.linalg.qr(np.stack([vector for _, vector in pairs[end]], 1))[0]
+            pairs[end].append(_eigsh(_with_eigenvalue(product, found, target), n, end, seed))
     lowest, highest = (torch.tensor(sorted(value for value, _ in pairs[end]), dtype=torch.float64) for end in pairs)
     return lowest, highest
 
@@ -106,7 +107,7 @@ def lambda_star(P: Propagation) -> float:
         return max(-float(values[0]), float(values[-2]))
     top = 1 / P.left[0].numpy()  # D_tau^{1/2}
     top = top / np.linalg.norm(top)
-    return abs(_eigsh(_moved(_matvec(P), top[:, None], 0.0), n, "LM")[0])
+    return abs(_eigsh(_with_eigenvalue(_matvec(P), top[:, None], 0.0), n, "LM")[0])
 
 
 def _symmetric(P: Operator | Tensor) -> Operator:
@@ -122,7 +123,7 @@ def _matvec(P: Operator) -> MatVec:
     return lambda v: (P @ torch.from_numpy(np.ascontiguousarray(v, dtype=np.float64)).reshape(-1)).numpy()
 
 
-def _moved(product: MatVec, vectors: np.ndarray, value: float) -> MatVec:
+def _with_eigenvalue(product: MatVec, vectors: np.ndarray, value: float) -> MatVec:
     """The same operator with the eigenvalues of these orthonormal eigenvectors [n, k] changed to `value`."""
 
     def matvec(v):
@@ -136,12 +137,12 @@ def _moved(product: MatVec, vectors: np.ndarray, value: float) -> MatVec:
 def _eigsh(matvec: MatVec, n: int, which: str, seed: int = 0) -> tuple[float, np.ndarray]:
     """One eigenvalue at an end of the spectrum, and its eigenvector."""
     operator = LinearOperator((n, n), matvec=matvec, dtype=np.float64)  # type: ignore[call-arg]
-    start = np.random.default_rng(seed).standard_normal(n)  # fixed: the same graph gives the same digits
-    if not matvec(start).any():  # the zero matrix, which ARPACK refuses
+    start = np.random.default_rng(seed).standard_normal(n)  # fixed seed: reproducible results
+    if not matvec(start).any():  # ARPACK raises an error for the zero matrix
         return 0.0, start / np.linalg.norm(start)
-    # A long Lanczos run between restarts: 7 times fewer products than SciPy's 20 on a path of 2000 nodes.
-    width = 64 if n < 2**20 else 20
-    values, vectors = eigsh(operator, k=1, which=which, v0=start, ncv=width, tol=1e-10)  # type: ignore[misc]
+    # More Lanczos vectors than SciPy's default of 20: 7 times fewer products on a path of 2000 nodes.
+    lanczos_vectors = 64 if n < 2**20 else 20
+    values, vectors = eigsh(operator, k=1, which=which, v0=start, ncv=lanczos_vectors, tol=1e-10)  # type: ignore[misc]
     return float(values[0]), vectors[:, 0]
 
 
@@ -155,31 +156,33 @@ def angles(terms: Iterable[Tensor]) -> Tensor:
     """
     found = []
     if isinstance(terms, Basis):
-        terms = terms.of(dense(terms.x).double())  # an arc cosine near 1 loses half its digits
-    older = None
-    for newer in terms:
-        if newer.ndim > 2:
+        terms = terms.of(dense(terms.x).double())  # in float64, because the arc cosine near 1 loses half of the digits
+    previous = None
+    for current in terms:
+        if current.ndim > 2:
             raise ValueError(
-                f"angles need terms [n, d] of one operator; got {list(newer.shape)}. Use one tau at a time."
+                f"angles need terms [n, d] of one operator; got {list(current.shape)}. Use one tau at a time."
             )
-        if older is not None:
-            size = older.norm(dim=0) * newer.norm(dim=0)
-            cosine = (older * newer).sum(0) / torch.where(size > 0, size, 1)
+        if previous is not None:
+            norms = previous.norm(dim=0) * current.norm(dim=0)
+            cosine = (previous * current).sum(0) / torch.where(norms > 0, norms, 1)
             angle = torch.rad2deg(torch.arccos(cosine.clamp(-1, 1)))
-            found.append(torch.where(size > 0, angle, 0).double().mean())
-        older = newer
+            found.append(torch.where(norms > 0, angle, 0).double().mean())
+        previous = current
     if not found:
-        raise ValueError("angles need at least two terms; got fewer. Use a basis of degree 1 or more.")
+        raise ValueError(
+            f"angles need at least two terms; got {int(previous is not None)}. Use a basis of degree 1 or more."
+        )
     return torch.stack(found)
 
 
 def grade(P: Operator | Tensor, x: Tensor, limit: int = DENSE_LIMIT) -> int:
-    """Dimension of the Krylov space of one signal: beyond it further hops add nothing (Definition 2).
+    """Dimension of the Krylov space of one signal: further hops are combinations of earlier ones (Definition 2).
 
-    For a symmetric operator this is the number of distinct eigenvalues among whose eigenvectors the signal has a
-    component, and it is counted in this way: eigenvalues closer than 1e-9 are one, and components below half of the
-    digits are none. (Lanczos ends at the grade too, but only in exact arithmetic; in floating point it continues with
-    amplified rounding noise.)
+    For a symmetric operator this is the number of distinct eigenvalues in whose eigenspaces the signal has a component.
+    Eigenvalues with a relative difference below 1e-9 count as equal, and components below sqrt(eps) of the norm of the
+    signal count as zero. (Lanczos stops at the grade too, but only in exact arithmetic; in floating point it continues
+    with amplified rounding errors.)
 
     >>> from adaptkry.graphs.graph import Graph
     >>> star = Graph([[0, 0, 0], [1, 2, 3]])
@@ -191,7 +194,7 @@ def grade(P: Operator | Tensor, x: Tensor, limit: int = DENSE_LIMIT) -> int:
     if x.squeeze().ndim != 1 and x.numel() != 1:
         raise ValueError(f"the grade needs one signal [n]; got {list(x.shape)}. Call it once per column.")
     values, U = eigendecomposition(P, limit)
-    apart = values.diff() > 1e-9 * values.abs().max()
-    which = torch.cat([torch.zeros(1, dtype=torch.long), apart.cumsum(0)])  # [n] number of each eigenspace
-    energy = torch.zeros_like(values).index_add(0, which, (U.T @ x.double().reshape(-1)).square())
+    is_distinct = values.diff() > 1e-9 * values.abs().max()
+    eigenspace = torch.cat([torch.zeros(1, dtype=torch.long), is_distinct.cumsum(0)])  # [n]
+    energy = torch.zeros_like(values).index_add(0, eigenspace, (U.T @ x.double().reshape(-1)).square())
     return int((energy.sqrt() > torch.finfo(x.dtype).eps ** 0.5 * x.double().norm()).sum())

@@ -1,7 +1,7 @@
 r"""The paper's propositions and theorems as functions that test them on a graph.
 
-Each returns a `Check`: the claim, the measurement, and whether the claim holds. Where the paper has an error, the
-corrected statement is tested and a note says what differs; `docs/theory.md` explains each with a runnable example.
+Each function returns a `Check`: the claim, the measurement, and whether the claim holds. Where the paper has an error,
+the corrected statement is tested and a note describes the correction; `docs/theory.md` explains each with an example.
 
 >>> triangle = Graph([[0, 1, 2], [1, 2, 0]])
 >>> found = hops_converge(triangle, tau=0.5)
@@ -62,32 +62,33 @@ def optimal_filter_has_grade_terms(graph: Graph, *, tau: float = 1.0, terms: int
     r"""Proposition 2: a filter of degree t - 1, t the grade of x, equals any spectral filter g on x.
 
     Tested on a signal with components at `terms` well-separated eigenvalues only, and with the worst g, which
-    alternates between +1 and -1 on them; fewer than t terms must not suffice. (A signal with components at all
-    eigenvalues would show little: n terms span everything, and for a smooth g a dozen terms are exact to rounding.)
+    alternates between +1 and -1 on them; fewer than t terms must not suffice. (With components at all eigenvalues the
+    test would be weak: n terms span the whole space, and for a smooth g a dozen terms are exact up to rounding.)
     """
     P = Propagation(_undirected(graph), tau)
     values, U = torch.linalg.eigh(P.to_dense())
-    met = _spread(values, terms)
-    part = torch.rand(len(met), dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) + 1
-    x, wanted = U[:, met] @ part, U[:, met] @ (part * (-1.0) ** torch.arange(len(met)))
+    chosen = _spread(values, terms)
+    count = len(chosen)
+    part = torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) + 1
+    x, wanted = U[:, chosen] @ part, U[:, chosen] @ (part * (-1.0) ** torch.arange(count))
     t = spectrum.grade(P, x)
     Q = stack(list(orthonormal(P, x[:, None], t - 1, reorthogonalise=True)))[:, :, 0]  # [n, t]
     missing = [float((wanted - q @ (q.T @ wanted)).norm() / wanted.norm()) for q in (Q[:, : t - 1], Q)]
     return Check(
         "Proposition 2",
-        f"a signal with components at {len(met)} eigenvalues: {len(met)} terms express any g(P) x, and fewer do not",
+        f"a signal with components at {count} eigenvalues: {count} terms express any g(P) x, and fewer do not",
         f"grade {t}; outside the span of {t - 1} terms {missing[0]:.1e}, of {t} terms {missing[1]:.1e}",
-        t == len(met) and missing[1] < ROUNDING < missing[0],
+        t == count and missing[1] < ROUNDING < missing[0],
         "the proof counts eigenvectors; the grade counts distinct eigenvalues at which x has components",
     )
 
 
 def _spread(values: Tensor, count: int) -> Tensor:
-    """Indices in rising order of up to `count` eigenvalues, each chosen as far as possible from those before."""
+    """Indices, in ascending order, of up to `count` eigenvalues, each as far as possible from those chosen before."""
     picked = [len(values) - 1]
     while len(picked) < count:
         gap = (values[:, None] - values[picked]).abs().min(1).values
-        if gap.max() < 1e-3:  # the rest are repetitions
+        if gap.max() < 1e-3:  # the remaining ones are repeated eigenvalues
             break
         picked.append(int(gap.argmax()))
     return torch.tensor(sorted(picked))
@@ -158,18 +159,18 @@ def spectrum_grows_with_tau(graph: Graph, *, taus: tuple[float, ...] = TAUS) -> 
     """
     taus = tuple(sorted(taus))
     propagations = [Propagation(_undirected(graph), tau) for tau in taus]
-    values = torch.stack([1 - spectrum.eigenvalues(P).flip(0) for P in propagations])  # [r, n] rising
+    values = torch.stack([1 - spectrum.eigenvalues(P).flip(0) for P in propagations])  # [r, n] ascending
     components, _ = graph.components()
-    still, moving = float(values[:, :components].abs().max()), values[:, components:]
+    largest_zero, nonzero = float(values[:, :components].abs().max()), values[:, components:]
     below = max(1.0, float(graph.degree().max())) + 1 / torch.tensor(taus, dtype=torch.float64) - 1  # [r] d_max + s
-    growth = moving[1:] / moving[:-1] / (below[:-1] / below[1:])[:, None]
+    growth = nonzero[1:] / nonzero[:-1] / (below[:-1] / below[1:])[:, None]
     least = float(growth.min()) if growth.numel() else 1.0
     return Check(
         "Theorem 3",
-        f"the {moving.shape[1]} nonzero eigenvalues of L_tau grow at least like 1 / (d_max + 1/tau - 1) "
+        f"the {nonzero.shape[1]} nonzero eigenvalues of L_tau grow at least like 1 / (d_max + 1/tau - 1) "
         f"over tau {taus[0]:g} .. {taus[-1]:g}",
-        f"least growth {least:.6f} times that; {components} eigenvalue(s) 0 stay within {still:.1e}",
-        still < ROUNDING and least > 1 - 1e-6,
+        f"least growth {least:.6f} times that; {components} eigenvalue(s) 0 stay within {largest_zero:.1e}",
+        largest_zero < ROUNDING and least > 1 - 1e-6,
         "printed for every eigenvalue; the zero ones, one per component, do not move",
     )
 
@@ -185,7 +186,7 @@ def some_tau_is_nearer(graph: Graph, *, taus: tuple[float, ...] = TAUS, degree: 
     distance = {}
     for tau in sorted({*taus, 1.0}):
         B = stack(krylov(Propagation(graph, tau), x, degree))[:, :, 0]
-        # From the initial weights to the nearest of the best ones, which are unique below the grade.
+        # Distance from the initial weights to the nearest optimal weights (which are unique below the grade).
         distance[tau] = float(torch.linalg.lstsq(B, wanted - B @ initial, driver="gelsd").solution.norm())
     nearest = min(distance, key=distance.__getitem__)
     worse = [f"{tau:g}" for tau, far in distance.items() if far > distance[1.0] * (1 + ROUNDING)]

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights
 from adaptkry.models.weighted_sum import weighted_sum
-from adaptkry.spectral.filters import INITIAL_WEIGHTS, PARAMETRISATIONS
+from adaptkry.spectral.filters import PARAMETRISATIONS
+from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe

@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 CACHE = 24 * 2**20  # bytes of table that stay in the last-level cache while rows are gathered at random
-CLOSE = 5 * 2**19  # bytes of table that stay in the private caches of the cores
-NARROW, WIDE = 16, 64  # columns: fewer waste cache lines of gathered rows; more gain nothing
-HEAP = 32 * 2**20  # bytes from which on glibc maps new pages for every allocation instead of reusing freed ones
+PRIVATE_CACHE = 5 * 2**19  # bytes of table that stay in the private caches of the cores
+NARROW, WIDE = 16, 64  # columns of a panel: with fewer, cache lines are not fully used; more are not faster
+HUGE_PAGE_THRESHOLD = 32 * 2**20  # bytes; glibc maps new pages for larger allocations instead of reusing freed ones
 
 
 def panel_width(nodes: int) -> int:
@@ -35,25 +35,27 @@ def panel_width(nodes: int) -> int:
     return min(fitting, WIDE) if fitting else WIDE
 
 
-def together(nodes: int, columns: int, taus: int, close: int = CLOSE) -> bool:
-    """Whether several taus share one pass over the edges, or take one pass each.
+def shares_pass(nodes: int, columns: int, taus: int, private_cache: int = PRIVATE_CACHE) -> bool:
+    """Whether several taus share one pass over the edges; otherwise there is one pass for each.
 
-    Sharing saves reading the edges again, 4 bytes compared with hundreds that are gathered, but makes the table wider.
-    It was measured faster where all tables fit into the private caches of the cores (`close` bytes), and for narrow
-    signals of graphs that fit into no cache (longer rows are gathered faster); elsewhere the taus evict each other from
-    the cache, and sharing is up to 1.3x slower.
+    Sharing reads each edge once, which saves 4 bytes where hundreds are gathered, but makes the table wider. In
+    measurements it was faster where all tables fit into the private caches of the cores (`private_cache` bytes), and
+    for narrow signals of graphs that fit into no cache (longer rows are gathered faster); elsewhere the taus evict each
+    other from the cache, and sharing is up to 1.3x slower.
     """
     table = 4 * nodes * columns * taus
-    return taus == 1 or table <= close or (4 * nodes * NARROW > CACHE and columns * taus <= WIDE)
+    return taus == 1 or table <= private_cache or (4 * nodes * NARROW > CACHE and columns * taus <= WIDE)
 
 
-def empty(*shape: int, dtype: torch.dtype, device: torch.device | str = "cpu", heap: int = HEAP) -> Tensor:
-    """An uninitialised tensor. From `heap` bytes on, NumPy allocates it: NumPy requests huge pages, torch does not.
+def empty(
+    *shape: int, dtype: torch.dtype, device: torch.device | str = "cpu", huge_page_threshold: int = HUGE_PAGE_THRESHOLD
+) -> Tensor:
+    """An uninitialised tensor; from `huge_page_threshold` bytes on allocated by NumPy, which requests huge pages.
 
     A basis may be a gigabyte that is written once; with 4 KiB pages the page faults take as long as the products.
     """
     width = torch.finfo(dtype).bits // 8
-    if torch.device(device).type != "cpu" or math.prod(shape) * width < heap:
+    if torch.device(device).type != "cpu" or math.prod(shape) * width < huge_page_threshold:
         return torch.empty(*shape, dtype=dtype, device=device)
     return torch.from_numpy(np.empty(shape, dtype={4: np.float32, 8: np.float64}[width]))
 
