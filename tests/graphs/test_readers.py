@@ -1,4 +1,5 @@
 import csv
+import os
 import pickle
 import sys
 import tempfile
@@ -30,6 +31,7 @@ NODES = {
     "tall": ["0", "1", "1", "0"],
 }
 EDGES = {"source": ["ann", "bob", "dee"], "target": ["bob", "cy", "ann"], "weight": ["1", "2.5", "1"]}
+EDGE = {"edges": np.array([[0], [1]])}
 READ = Graph(
     [[0, 1, 3], [1, 2, 0]],
     np.array([[1.5, 0], [2, 1], [-3, 1], [4, 0]], dtype=np.float32),
@@ -155,6 +157,48 @@ def test_npz_may_use_either_name_and_any_layout_of_masks(tmp_path, names, shape)
     assert {part: mask[0].tolist() for part, mask in (graph.info.masks or {}).items()} == {
         part: row.tolist() for part, row in zip(splits.PARTS, rows.values(), strict=True)
     }
+
+
+def test_npz_may_have_edges_as_pairs(tmp_path):
+    pairs = np.array([[0, 1], [1, 2], [3, 0]])
+    np.savez(tmp_path / "g.npz", edges=pairs, edge_weight=[1.0, 2.0, 3.0])
+    same(read(tmp_path / "g.npz", directed=True), Graph(pairs.T, weights=[1.0, 2.0, 3.0], directed=True))
+    np.savez(tmp_path / "two.npz", edges=pairs[:2])  # ambiguous: sources 0 and 1, targets 1 and 2
+    same(read(tmp_path / "two.npz", directed=True), Graph(pairs[:2], directed=True))
+
+
+@pytest.mark.parametrize("with_values", [False, True])
+def test_npz_may_have_sparse_features_which_stay_sparse(tmp_path, with_values):
+    features = sp.csr_array(np.array([[0, 2, 0], [1, 0, 0]], dtype=np.float32))
+    parts = {f"attr_{part}": getattr(features, part) for part in ("indptr", "indices", "shape")}
+    values = {"attr_data": features.data} if with_values else {}
+    np.savez(tmp_path / "g.npz", **EDGE, **parts, **values)
+    graph = read(tmp_path / "g.npz")
+    assert sp.issparse(graph.features)
+    assert graph.x.tolist() == [[0, 2 if with_values else 1, 0], [1, 0, 0]]
+    assert sp.issparse(read(write_npz(graph, tmp_path / "again.npz")).features)
+    same(read(tmp_path / "again.npz"), graph)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "nodes", "entries", "features", "classes", "fixed_splits"),
+    [
+        ("texas", 183, 558, 1703, 5, 10),
+        ("wisconsin", 251, 900, 1703, 5, 10),
+        ("cornell", 183, 554, 1703, 5, 10),
+        ("coauthor_cs", 18333, 163788, 6805, 15, 0),
+    ],
+)
+def test_development_graphs_load(name, nodes, entries, features, classes, fixed_splits):
+    path = Path(os.environ["ADAPTKRY_DATA"]) / "own" / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"{path} is missing")
+    graph = read(path)
+    assert (graph.nodes, graph.entries, graph.classes) == (nodes, entries, classes)
+    assert graph.features.shape == (nodes, features)
+    assert sp.issparse(graph.features) == (name == "coauthor_cs")
+    assert (0 if graph.info.masks is None else len(splits.fixed(graph))) == fixed_splits
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -343,18 +387,16 @@ def test_a_damaged_npz_is_refused_whatever_byte_is_wrong(tmp_path, seed):
         read(path)
 
 
-EDGE = {"edges": np.array([[0], [1]])}
-
-
 @pytest.mark.parametrize(
     ("arrays", "error", "message"),
     [
-        ({"x": np.ones((2, 2))}, ValueError, r"needs an array 'edges' \[2, m\]; got x"),
+        ({"x": np.ones((2, 2))}, ValueError, r"needs an array 'edges' \[2, m\] or \[m, 2\]; got x"),
         ({**EDGE, "feature": np.ones((2, 2))}, ValueError, "unknown array 'feature'. Did you mean 'features'"),
         ({**EDGE, "x": np.array([[1.0], [np.nan]])}, ValueError, "features must be finite; node 1 has nan"),
         ({**EDGE, "x": np.ones((3, 1)), "y": np.array([0, 1])}, ValueError, r"labels must have shape \[3\]"),
         ({**EDGE, "y": np.array([0.0, 1.0])}, TypeError, "labels must be integers"),
-        ({"edges": np.zeros((3, 2), int)}, ValueError, r"edges must have shape \[2, m\].*Transpose it"),
+        ({"edges": np.zeros((3, 4), int)}, ValueError, r"edges must have shape \[2, m\].*got \[3, 4\]"),
+        ({**EDGE, "attr_indices": np.array([0])}, ValueError, "'attr_indptr' is missing"),
         ({"edges": np.array([[0], [5]]), "y": np.array([0, 1])}, ValueError, "edge ids must be 0 .. 1"),
         ({**EDGE, "train": np.array([True, False])}, ValueError, "must all be present; got only train"),
         ({**EDGE, **dict.fromkeys(splits.PARTS, np.array([0]))}, TypeError, "train mask must be bool; got int64"),

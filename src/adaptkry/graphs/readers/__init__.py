@@ -2,7 +2,7 @@
 
 | data | format |
 |---|---|
-| `read("graph.npz")` | `edges` [2, m] (or `adj_indptr`, `adj_indices`), `features`, `labels`, masks |
+| `read("graph.npz")` | `edges` [2, m] or [m, 2], or the CSR parts `adj_*`; `features` or `attr_*`, `labels`, masks |
 | `read(["edges.csv", "nodes.csv"])` | columns source, target[, weight]; columns id, label and features |
 | `read("graph.mtx", features="x.npy", labels="y.npy")` | the adjacency matrix, or SciPy's `save_npz` of it |
 | `read(data)` | a PyG `Data` or a NetworkX graph |

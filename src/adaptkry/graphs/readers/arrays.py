@@ -22,6 +22,7 @@ from adaptkry.graphs.readers.tables import encode
 
 # Raised for damaged files. TypeError: an .npy with suffix .npz; RuntimeError: an unsupported kind of zip file.
 DAMAGED = (ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
+CSR_PARTS = ("indptr", "indices", "data", "shape")  # of the adjacency matrix ("adj_...") and of features ("attr_...")
 KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .npz
     "edges": ("edges", "edge_index"),
     "weights": ("weights", "edge_weight"),
@@ -31,7 +32,7 @@ KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .n
     "validation": ("validation", "validation_mask", "val", "val_mask", "val_masks"),
     "test": ("test", "test_mask", "test_masks"),
     **{name: (name,) for name in ("directed", "name", "metric", "class_names", "node_ids")},
-    **{name: (name,) for name in ("adj_indptr", "adj_indices", "adj_data", "adj_shape")},
+    **{f"{matrix}_{part}": (f"{matrix}_{part}",) for matrix in ("adj", "attr") for part in CSR_PARTS},
 }
 
 
@@ -85,7 +86,7 @@ def _check_names(arrays: Mapping[str, np.ndarray]) -> None:
         if near:
             raise ValueError(f"unknown array {key!r}. Did you mean {near[0]!r}? Rename it, or leave it out.")
     if not arrays.keys() & {"edges", "edge_index", "adj_indices"}:
-        raise ValueError(f"an .npz needs an array 'edges' [2, m]; got {', '.join(sorted(arrays))}. Add it.")
+        raise ValueError(f"an .npz needs an array 'edges' [2, m] or [m, 2]; got {', '.join(sorted(arrays))}. Add it.")
 
 
 def _masks(known: Mapping[str, np.ndarray]) -> dict[str, Tensor] | None:
@@ -106,17 +107,27 @@ def _masks(known: Mapping[str, np.ndarray]) -> dict[str, Tensor] | None:
 
 
 def _assemble(known: Mapping[str, np.ndarray], labels, *, directed: bool | None, info: Info, **options) -> Graph:
-    """A graph from a list of edges or from the arrays of a CSR matrix."""
-    features = known.get("features")
+    """A graph from a list of edges or from the arrays of a CSR matrix; features are dense or the arrays of one."""
+    features = _csr(known, "attr") if "attr_indices" in known else known.get("features")
     if "edges" in known:
-        weights = known.get("weights")
-        return Graph(known["edges"], features, labels, weights=weights, directed=bool(directed), info=info, **options)
-    indices, values = known["adj_indices"], known.get("adj_data")
-    ones = np.ones(len(indices), dtype=np.int8)
-    parts = (ones if values is None else values, indices, known["adj_indptr"])
-    matrix = sp.csr_array(parts, shape=tuple(known["adj_shape"]))
+        edges, weights = known["edges"], known.get("weights")
+        if edges.ndim == 2 and edges.shape[1] == 2 != edges.shape[0]:  # [m, 2]; [2, 2] is read as [2, m]
+            edges = edges.T
+        return Graph(edges, features, labels, weights=weights, directed=bool(directed), info=info, **options)
+    matrix, weighted = _csr(known, "adj"), "adj_data" in known
+    return _from_matrix(matrix, features, labels, weighted=weighted, directed=directed, info=info, **options)
+
+
+def _csr(known: Mapping[str, np.ndarray], name: str) -> sp.csr_array:
+    """The sparse matrix of the arrays NAME_indptr, NAME_indices, NAME_shape and NAME_data; without data all ones."""
+    missing = [f"{name}_{part}" for part in CSR_PARTS if part != "data" and f"{name}_{part}" not in known]
+    if missing:
+        raise ValueError(f"a sparse matrix needs indptr, indices and shape; {missing[0]!r} is missing. Add it.")
+    indptr, indices, shape = (known[f"{name}_{part}"] for part in ("indptr", "indices", "shape"))
+    values = known.get(f"{name}_data", np.ones(len(indices), dtype=np.int8))
+    matrix = sp.csr_array((values, indices, indptr), shape=tuple(shape))
     matrix.check_format(full_check=True)
-    return _from_matrix(matrix, features, labels, weighted=values is not None, directed=directed, info=info, **options)
+    return matrix
 
 
 def _from_matrix(matrix, features, labels, *, weighted: bool, directed: bool | None, **options) -> Graph:
@@ -180,7 +191,7 @@ def write_npz(graph: Graph, path: str | Path) -> Path:
         "adj_data": graph.weights,
         "adj_shape": (graph.nodes, graph.nodes),
         "directed": graph.is_directed,
-        "features": None if graph.features is None else graph.x,
+        **_feature_arrays(graph.features),
         "labels": graph.y,
         **(info.masks or {}),
         **{key: getattr(info, key) for key in ("name", "metric", "class_names", "node_ids")},
@@ -189,3 +200,10 @@ def write_npz(graph: Graph, path: str | Path) -> Path:
     with replacing(path) as file:
         np.savez_compressed(file, **plain)
     return path
+
+
+def _feature_arrays(features: Any) -> dict[str, Any]:
+    """Features as arrays of an .npz: one dense array, or those of a CSR matrix."""
+    if not sp.issparse(features):
+        return {"features": features}
+    return {f"attr_{part}": getattr(features, part) for part in CSR_PARTS}
