@@ -9,6 +9,7 @@ import typer
 from adaptkry.cli.options import DataRootOption, DirectedOption, JsonOption, open_graph_or_basis
 
 if TYPE_CHECKING:
+    from adaptkry.training.ensemble import Ensemble
     from adaptkry.training.run import Run
 
 EXAMPLES = (
@@ -43,7 +44,7 @@ def predict(
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
 
 
-def trained_on(folder: Path, run: "Run") -> str:
+def trained_on(folder: Path, run: "Run | Ensemble") -> str:
     """The basis folder or the name of the graph that a run was trained on; paths of files are not recorded."""
     from adaptkry.graphs.load import NAMES
 

@@ -198,4 +198,5 @@ def finished_run(folder: Path, members: Sequence[Member], note: str) -> Run | No
         run = load_run(folder)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):  # there is no run, or only a part of it
         return None
-    return run if run.members == list(members) and note in run.info.warnings else None
+    is_same = isinstance(run, Run) and run.members == list(members) and note in run.info.warnings
+    return run if is_same else None

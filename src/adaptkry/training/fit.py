@@ -9,18 +9,22 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
 from adaptkry.common import checks, rows
 from adaptkry.common.journal import Journal
+from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe, check_names
+from adaptkry.models.stages import ModelShape, Weights
+from adaptkry.training.batches import Batches
 from adaptkry.training.checkpoint import Checkpointer
 from adaptkry.training.data import (
     BatchOptions,
+    GraphData,
     PreparedTraining,
     TrainingData,
     open_data,
@@ -28,9 +32,11 @@ from adaptkry.training.data import (
     training_key,
     training_masks,
 )
+from adaptkry.training.ensemble import Ensemble, combine_runs, mean_shares
 from adaptkry.training.evaluation import evaluate_test
 from adaptkry.training.logistic import LogisticRegression
 from adaptkry.training.loop import Callback, GradientDescent
+from adaptkry.training.losses import chunk_logits
 from adaptkry.training.process_group import ProcessGroup, is_restarted, joined_group, process_count, process_device
 from adaptkry.training.results import make_results, mark_chosen
 from adaptkry.training.run import Run, RunInfo
@@ -38,6 +44,28 @@ from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
 
 Trainer = GradientDescent | LogisticRegression
+
+
+@overload
+def fit(
+    data: Any,
+    method: str | Recipe | Sequence[Recipe] = "adaptkry",
+    splits: Splits | str | None = None,
+    *,
+    combine: Literal["mean"],
+    **options: Any,
+) -> Ensemble: ...
+
+
+@overload
+def fit(
+    data: Any,
+    method: str | Recipe | Sequence[Recipe] = "adaptkry",
+    splits: Splits | str | None = None,
+    *,
+    combine: Literal["best"] = "best",
+    **options: Any,
+) -> Run: ...
 
 
 def fit(
@@ -48,6 +76,8 @@ def fit(
     count: int = 10,
     seeds: int = 1,
     restarts: int = 1,
+    combine: str = "best",
+    predict: bool = False,
     device: str | torch.device = "auto",
     batch_size: int | None = None,
     memory: str | int | None = None,
@@ -56,7 +86,7 @@ def fit(
     test: bool = True,
     callbacks: Iterable[Callback] = (),
     **settings,
-) -> Run:
+) -> Run | Ensemble:
     """Train a method on many splits as one batch.
 
     Args:
@@ -66,7 +96,10 @@ def fit(
         splits: `Splits`, or the name of a scheme; None is class_balanced.
         count: number of splits that a scheme draws.
         seeds: number of trainings per split; all of them are reported.
-        restarts: number of trainings per split and seed; the best on validation is chosen among them.
+        restarts: number of trainings per split and seed; see `combine`.
+        combine: "best" chooses the best of the restarts on validation nodes. "mean" averages the probabilities of all
+            trainings of a split, and returns an `Ensemble`.
+        predict: whether to keep the class probabilities of all nodes, in `Run.predicted`; not for basis folders.
         device: "auto", "cpu" or "cuda".
         batch_size: rows per step. None: all rows, or as many as fit if the basis does not fit on the device; 8192 for a
             basis folder.
@@ -74,7 +107,7 @@ def fit(
         out: run folder, which also holds checkpoints during training.
         resume: continue from the checkpoint in `out`, or load the run if it is finished.
         test: whether to evaluate on test nodes; if False, results have None for `test`.
-        callbacks: called with the training state every few epochs.
+        callbacks: called with the training state every few epochs; a callback that returns True ends the training.
         settings: settings that replace those of the recipe, such as `degree=4`.
 
     Under torchrun, every process trains on its share of a basis folder, and gradients are averaged.
@@ -88,7 +121,11 @@ def fit(
     check_names(settings, inspect.signature(fit).parameters)
     for name, value in (("count", count), ("seeds", seeds), ("restarts", restarts)):
         checks.positive_count(value, name)
+    pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
+    is_mean = combine == "mean"
     source = open_data(data)
+    if (is_mean or predict) and not isinstance(source, GraphData):
+        raise TypeError(f"averaging trainings needs a graph in memory; got the basis folder of {source.name}.")
     recipes = recipes_for(source, method, settings)
     splits = resolve_splits(source, splits, count, test=test)
     checks.classes(source.labels, source.info.class_names)
@@ -103,7 +140,7 @@ def fit(
         with lock as journal:
             key = ""
             if journal:  # only then, because the digest reads all data
-                decisive = [batch_size, group.size, restarts, test]
+                decisive = [batch_size, group.size, restarts, test, *([combine] if is_mean else [])]
                 key = training_key(members, data=source.digest(splits), options=decisive)
                 journal.open(key, _request(source, recipes, splits, members, options))
             if group.broadcast(journal is not None and "run" in journal.done):
@@ -112,7 +149,9 @@ def fit(
             trainer = make_trainer(prepared, members, source, splits, basis_mix)
             checkpointers = [_restored_checkpointer(journal, key, prepared, trainer)] if journal else []
             trainer.run([*checkpointers, *callbacks])
-            run = build_run(trainer, prepared, source, splits, restarts, test)
+            run = build_run(trainer, prepared, source, splits, restarts, test and not is_mean, predict or is_mean)
+            if is_mean:
+                run = combine_runs([run], mean_shares([run]), source, splits, combine=combine, test=test)
             if journal:
                 run.save(journal.folder)
                 journal.add("run")
@@ -200,7 +239,13 @@ def check_splits(splits: Splits, labels: Tensor, test: bool) -> None:
 
 
 def build_run(
-    trainer: Trainer, prepared: PreparedTraining, source: TrainingData, splits: Splits, restarts: int, test: bool
+    trainer: Trainer,
+    prepared: PreparedTraining,
+    source: TrainingData,
+    splits: Splits,
+    restarts: int,
+    test: bool,
+    predict: bool,
 ) -> Run:
     """Evaluate the best weights on test nodes, choose among restarts on validation, and collect everything."""
     state, members, shape = trainer.state, trainer.members, prepared.shape
@@ -223,9 +268,17 @@ def build_run(
     curves = {name: curve[: state.epoch].cpu().numpy() for name, curve in state.group("curve").items()}
     weights = {name: w.cpu().float() for name, w in best.items()}
     run = Run(members, shape, weights, curves, results, info)
+    if predict:
+        run.predicted = predicted_probabilities(shape, best, prepared.batches)
     if confusion is not None:
         info.confusion = confusion[run.chosen].sum(0).tolist()
     return run
+
+
+def predicted_probabilities(shape: ModelShape, weights: Weights, batches: Batches) -> Tensor:
+    """Predict the class probabilities of all nodes with every member: [b, n, c], on the CPU."""
+    parts = [logits for logits, _ in chunk_logits(shape, weights, batches.chunks(), batches.operator)]
+    return torch.cat(parts, 1).float().softmax(-1)
 
 
 def _request(

@@ -25,9 +25,9 @@ from adaptkry.training.losses import LossAndGradients, make_gradient_function
 from adaptkry.training.state import Member, TrainingState, initial_state
 
 CHECK_EVERY = 20  # epochs between two checks, in which the host reads the state
-CHECK_SECONDS = 5.0  # at most this long between checks: slow epochs are worth a checkpoint each
+CHECK_SECONDS = 2.0  # at most this long between checks: slow epochs are worth a checkpoint each
 
-Callback = Callable[[TrainingState], object]
+Callback = Callable[[TrainingState], object]  # if it returns True, the training ends
 
 
 class GradientDescent:
@@ -61,7 +61,7 @@ class GradientDescent:
         self.state = initial_state(shape, members, batches.dtype, self.device, basis_mix)
 
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
-        """Train until every member has stopped; callbacks are called at every check."""
+        """Train until every member has stopped or a callback returns True; callbacks are called at every check."""
         callbacks = list(callbacks)
         with tensor_float_32():
             loss_and_gradients = self.gradient_function()
@@ -71,10 +71,9 @@ class GradientDescent:
             for epoch in range(self.state.epoch, self.recipe.epochs):
                 (recorded or train_epoch)(epoch)
                 if self._is_check_due(epoch, last_check):
-                    for callback in callbacks:
-                        callback(self.state)
+                    answers = [callback(self.state) for callback in callbacks]
                     last_check = time.monotonic()
-                    if not bool(self.state.running.any()):
+                    if True in answers or not bool(self.state.running.any()):
                         break
         self.can_record = recorded is not None and recorded.can_record
         return self.state

@@ -14,21 +14,22 @@ from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.training.batches import FolderTerms, SlabBatches, SlabPlan
 from adaptkry.training.data import FolderData, GraphData, TrainingData, open_data
+from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.folder_recipe import stored_terms
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.run import Run
 
 
-def write_csv(path: Path | str, run: Run, data: Any) -> int:
+def write_csv(path: Path | str, run: Run | Ensemble, data: Any) -> int:
     """Write node, predicted class and one probability per class to a CSV file; return the number of nodes.
 
     Args:
         path: the file to write.
-        run: the trained run.
+        run: the trained run or ensemble.
         data: everything that `fit` accepts. Rows of a basis folder are streamed in the order in which they are stored,
             with nodes numbered as in the graph.
     """
-    names = run.info.class_names or [str(c) for c in range(run.shape.classes)]
+    names = run.info.class_names or [str(c) for c in range(run.classes)]
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
@@ -45,12 +46,14 @@ def write_csv(path: Path | str, run: Run, data: Any) -> int:
     return count
 
 
-def node_probabilities(run: Run, data: TrainingData) -> Iterator[tuple[Iterable, Tensor]]:
+def node_probabilities(run: Run | Ensemble, data: TrainingData) -> Iterator[tuple[Iterable, Tensor]]:
     """Yield nodes [m] and their class probabilities [m, c], some at a time."""
     if isinstance(data, GraphData):
         yield data.info.node_ids or range(data.graph.nodes), run.probabilities(data.graph)
         return
     assert isinstance(data, FolderData)
+    if not isinstance(run, Run):
+        raise TypeError("an ensemble predicts for graphs in memory; got a basis folder. Use the graph itself.")
     for nodes, probabilities in folder_probabilities(run, data.folder):
         yield nodes.tolist(), probabilities
 
@@ -62,9 +65,9 @@ def folder_probabilities(run: Run, folder: BasisFolder) -> Iterator[tuple[Tensor
             f"this run was trained on {run.shape.features} features; got a folder with {folder.features}. "
             "Propagate the same features."
         )
-    chosen = run.only(run.require_chosen())
+    [(chosen, weights)] = run.weighted_parts()
     reader = BasisReader(folder, stored_terms(folder, run.shape.recipe))
     plan = SlabPlan.for_rows(torch.ones(folder.count, dtype=torch.bool), reader.row_bytes)
     batches = SlabBatches(FolderTerms(reader), plan, folder.labels, {}, torch.zeros(1, dtype=torch.long))
     for logits, numbers in chunk_logits(chosen.shape, chosen.weights, batches.chunks()):
-        yield folder.rows[numbers], logits.softmax(-1).mean(0)
+        yield folder.rows[numbers], torch.einsum("b,bmc->mc", weights, logits.softmax(-1))

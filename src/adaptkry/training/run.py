@@ -1,6 +1,6 @@
 """A run: trained members with their settings, weights, curves and results."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,22 @@ class Run:
     curves: dict[str, np.ndarray]  # name -> [epochs, b]
     results: list[Result]
     info: RunInfo
+    predicted: Tensor | None = None  # class probabilities of all nodes [b, n, c], if `fit` was asked to keep them
+
+    @property
+    def main(self) -> "Run":
+        """The run itself; the main part of an `Ensemble`."""
+        return self
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.shape.classes
+
+    @property
+    def features(self) -> int:
+        """Number of features."""
+        return self.shape.features
 
     @property
     def recipes(self) -> list[Recipe]:
@@ -84,19 +100,7 @@ class Run:
         for recipe in dict.fromkeys(self.recipes):
             members = zip(self.members, self.results, strict=True)
             chosen = [result for member, result in members if member.recipe == recipe and result.chosen]
-            scores = np.array([result.test for result in chosen if result.test is not None]) * 100
-            spread = f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else ""
-            mean = f"{scores.mean():.2f}{spread}" if len(scores) else "-"
-            count = "one training" if len(scores) == 1 else f"mean ± std over {len(scores)} trainings"
-            failures = sum(result.validation is None for result in chosen)
-            untested = len(chosen) - len(scores) - failures
-            notes = [
-                f", {number} {what}" for number, what in ((failures, "failed"), (untested, "not tested")) if number
-            ]
-            lines.append(
-                f"{recipe.method} on {self.info.graph}: test {self.info.metric} {mean} % "
-                f"({count}{''.join(notes)}, {self.info.scheme} splits)"
-            )
+            lines.append(summary_line(recipe.method, chosen, self.info))
         return "\n".join(lines)
 
     def only(self, indices: Iterable[int]) -> "Run":
@@ -109,6 +113,7 @@ class Run:
             {name: curve[:, keep] for name, curve in self.curves.items()},
             [self.results[i] for i in keep],
             replace(self.info, confusion=None),  # which counts all members
+            None if self.predicted is None else self.predicted[keep],
         )
 
     @torch.no_grad()
@@ -152,18 +157,14 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({len(self.members)} trainings)\n{self.summary()}"
 
+    def weighted_parts(self) -> "list[WeightedPart]":
+        """Return the chosen members, and the weight of each in a prediction: they sum to 1."""
+        chosen = require_success(self.results, self.chosen)
+        return [(self.only(chosen), torch.full((len(chosen),), 1 / len(chosen)))]
+
     def probabilities(self, data: Any) -> Tensor:
         """Predict class probabilities, averaged over the chosen members: [n, c]; `data` as in `fit`."""
-        return self.member_probabilities(data)[self.require_chosen()].mean(0)
-
-    def require_chosen(self) -> list[int]:
-        """Return the numbers of the chosen members; raise an error if every training failed."""
-        if not self.chosen:
-            raise ValueError(
-                f"at least one training must have succeeded; all {len(self.results)} failed. "
-                "See `failed` in the results."
-            )
-        return self.chosen
+        return weighted_probabilities(self.weighted_parts(), data)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes."""
@@ -174,3 +175,34 @@ class Run:
         from adaptkry.training.run_folder import save_run  # it imports this module
 
         return save_run(self, folder)
+
+
+WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them [b]
+
+
+def weighted_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
+    """Average the class probabilities of members with their weights: [n, c]."""
+    graph = open_graph(data, "predict")
+    return torch.stack([torch.einsum("b,bnc->nc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+
+
+def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:
+    """Return the numbers of the chosen results; raise an error if every training failed."""
+    if not chosen:
+        raise ValueError(
+            f"at least one training must have succeeded; all {len(results)} failed. See `failed` in the results."
+        )
+    return chosen
+
+
+def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
+    """Return one line: the mean and standard deviation of the test scores of the chosen results."""
+    scores = np.array([result.test for result in chosen if result.test is not None]) * 100
+    spread = f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else ""
+    mean = f"{scores.mean():.2f}{spread}" if len(scores) else "-"
+    what = "split" if name.startswith("ensemble") else "training"
+    count = f"one {what}" if len(scores) == 1 else f"mean ± std over {len(scores)} {what}s"
+    failures = sum(result.validation is None for result in chosen)
+    untested = len(chosen) - len(scores) - failures
+    notes = [f", {number} {text}" for number, text in ((failures, "failed"), (untested, "not tested")) if number]
+    return f"{name} on {info.graph}: test {info.metric} {mean} % ({count}{''.join(notes)}, {info.scheme} splits)"

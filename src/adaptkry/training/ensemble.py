@@ -1,0 +1,189 @@
+"""An ensemble: trained members whose class probabilities are averaged, with one result per split.
+
+It has the interface of a `Run`: it is saved, loaded and reported, and it predicts, also for new nodes. Its parts are
+runs; the members of one part have the same shape.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adaptkry.graphs.splits import Splits
+from adaptkry.training.data import TrainingData
+from adaptkry.training.metrics import pick_metric
+from adaptkry.training.results import Result
+from adaptkry.training.run import Run, RunInfo, WeightedPart, require_success, summary_line, weighted_probabilities
+
+
+@dataclass(repr=False)
+class Ensemble:
+    """Members of one or more runs, and the share of each of them in the prediction of its split."""
+
+    parts: list[Run]
+    shares: list[list[float]]  # of each member of each part; the shares of the members of a split add up to 1
+    results: list[Result]  # one per split
+    info: RunInfo
+    combine: str = "mean"  # how the shares were chosen: "mean" or "greedy"
+
+    @property
+    def main(self) -> Run:
+        """The part with the largest share, which stands for the ensemble where a report shows one model."""
+        totals = [sum(shares) for shares in self.shares]
+        return self.parts[totals.index(max(totals))]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.parts[0].shape.classes
+
+    @property
+    def features(self) -> int:
+        """Number of features."""
+        return self.parts[0].features
+
+    @property
+    def chosen(self) -> list[int]:
+        """Numbers of the results that did not fail: the splits with at least one successful member."""
+        return [i for i, result in enumerate(self.results) if result.validation is not None]
+
+    @property
+    def test_scores(self) -> np.ndarray:
+        """Test score of each split [s]; NaN if it failed or was not evaluated."""
+        return np.array([np.nan if result.test is None else result.test for result in self.results])
+
+    @property
+    def trainings(self) -> int:
+        """Number of members with a positive share."""
+        return sum(share > 0 for shares in self.shares for share in shares)
+
+    def summary(self, warnings: bool = True) -> str:
+        """Return one line: mean and standard deviation of the test score over the splits."""
+        lines = [f"warning: {text}" for text in self.info.warnings] if warnings else []
+        name = f"ensemble of {self.trainings} trainings ({self.combine})"
+        return "\n".join([*lines, summary_line(name, self.results, self.info)])
+
+    def weighted_parts(self) -> list[WeightedPart]:
+        """Return the parts, without unused members, and the weight of each member in a prediction: they sum to 1."""
+        splits = len(require_success(self.results, self.chosen))
+        found = []
+        for part, shares in zip(self.parts, self.shares, strict=True):
+            used = [i for i, share in enumerate(shares) if share > 0]
+            if used:
+                found.append((part.only(used), torch.tensor([shares[i] / splits for i in used])))
+        return found
+
+    def probabilities(self, data: Any) -> Tensor:
+        """Predict class probabilities, averaged over the splits: [n, c]; `data` as in `fit`."""
+        return weighted_probabilities(self.weighted_parts(), data)
+
+    def predict(self, data: Any) -> Tensor:
+        """Predict the most probable class of every node: [n]; `info.class_names` has the names of classes."""
+        return self.probabilities(data).argmax(1)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the run folder, and return its path."""
+        from adaptkry.training.run_folder import save_ensemble  # it imports this module
+
+        return save_ensemble(self, folder)
+
+    def __repr__(self) -> str:
+        return f"Ensemble({self.trainings} trainings)\n{self.summary()}"
+
+
+def mean_shares(parts: Sequence[Run]) -> list[list[float]]:
+    """Return equal shares for all members of a split that did not fail."""
+    counts: dict[int, int] = {}
+    for split in (member.split for member, _ in _successful(parts)):
+        counts[split] = counts.get(split, 0) + 1
+    return [
+        [
+            0.0 if result.validation is None else 1 / counts[member.split]
+            for member, result in zip(part.members, part.results, strict=True)
+        ]
+        for part in parts
+    ]
+
+
+def _successful(parts: Sequence[Run]) -> Iterator[tuple[Any, Result]]:
+    """Yield members that did not fail and their results."""
+    for part in parts:
+        for member, result in zip(part.members, part.results, strict=True):
+            if result.validation is not None:
+                yield member, result
+
+
+def split_probabilities(parts: Sequence[Run], shares: Sequence[Sequence[float]], splits: int) -> Tensor:
+    """Average the predictions of the members of each split: [s, n, c]. The parts must have `predicted`."""
+    total: Tensor | None = None
+    for part, weights in zip(parts, shares, strict=True):
+        assert part.predicted is not None
+        if total is None:
+            total = part.predicted.new_zeros(splits, *part.predicted.shape[1:])
+        for i, (member, weight) in enumerate(zip(part.members, weights, strict=True)):
+            if weight:
+                total[member.split] += weight * part.predicted[i]
+    assert total is not None
+    return total
+
+
+def combine_runs(
+    parts: Sequence[Run],
+    shares: Sequence[Sequence[float]],
+    source: TrainingData,
+    splits: Splits,
+    *,
+    combine: str,
+    test: bool = True,
+) -> Ensemble:
+    """Return the ensemble of these members; it is scored on validation and, if `test`, on test nodes.
+
+    Args:
+        parts: runs with `predicted`, on the same data and splits.
+        shares: of each member of each part.
+        source: the data.
+        splits: the splits.
+        combine: the name of the rule that chose the shares.
+        test: whether to evaluate on test nodes.
+    """
+    predicted = split_probabilities(parts, shares, len(splits))  # [s, n, c]
+    is_used = {
+        member.split
+        for part, weights in zip(parts, shares, strict=True)
+        for member, weight in zip(part.members, weights, strict=True)
+        if weight
+    }
+    metric, first = source.info.metric, parts[0].info
+    validation = score(metric, predicted, source.labels, splits.validation)
+    tested = score(metric, predicted, source.labels, splits.test) if test else [None] * len(splits)
+    members = sum(weight > 0 for weights in shares for weight in weights)
+    settings = {"method": "ensemble", "combine": combine, "members": members}
+    provenance = {name: getattr(first, name) for name in ("version", "commit", "device", "torch", "python")}
+    results = [
+        Result(
+            graph=source.name, settings=settings, split=i, scheme=splits.scheme, seed=0, metric=metric,
+            split_seed=splits.seeds[i] if i < len(splits.seeds) else None,
+            validation=validation[i] if i in is_used else None, test=tested[i] if i in is_used else None,
+            epoch=-1, failed=None if i in is_used else "all members of the split failed", **provenance,
+        )
+        for i in range(len(splits))
+    ]  # fmt: skip
+    info = replace(first, confusion=confusion(predicted, source.labels, splits, sorted(is_used)) if test else None)
+    return Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine)
+
+
+def score(metric: str, predicted: Tensor, labels: Tensor, masks: Tensor) -> list[float]:
+    """Score probabilities [s, n, c] on the nodes of masks [s, n]."""
+    return [float(value) for value in pick_metric(metric)(predicted, labels.expand(len(predicted), -1), masks)]
+
+
+def confusion(predicted: Tensor, labels: Tensor, splits: Splits, used: Sequence[int]) -> list[list[int]]:
+    """Count the test nodes of all used splits by true class (row) and predicted class (column): [c, c]."""
+    c = predicted.shape[2]
+    test = splits.test[list(used)]
+    cells = (labels.expand(len(used), -1) * c + predicted[list(used)].argmax(-1))[test]
+    return torch.bincount(cells, minlength=c * c).view(c, c).tolist()
