@@ -103,8 +103,12 @@ class Reference(nn.Module):
     def __init__(self, recipe: Recipe, weights, member: int):
         super().__init__()
         self.dense = [weights[f"mlp/1/layer{i}"][member] for i in range(recipe.layers)]
-        self.norms = nn.ModuleList([nn.BatchNorm1d(recipe.hidden).double() for _ in range(recipe.layers - 1)])
-        self.use_norm = recipe.batch_norm
+        kind = nn.LayerNorm if recipe.layer_norm else nn.BatchNorm1d
+        self.norms = nn.ModuleList([kind(recipe.hidden).double() for _ in range(recipe.layers - 1)])
+        self.use_norm = recipe.batch_norm or recipe.layer_norm
+        for i, norm in enumerate(self.norms if self.use_norm else ()):
+            norm.weight = nn.Parameter(weights[f"mlp/1/norm{i}_scale"][member, 0])
+            norm.bias = nn.Parameter(weights[f"mlp/1/norm{i}_shift"][member, 0])
 
     def forward(self, z):
         for i, w in enumerate(self.dense):
@@ -116,11 +120,14 @@ class Reference(nn.Module):
         return z
 
 
-@pytest.mark.parametrize("batch_norm", [False, True])
+@pytest.mark.parametrize("norm", [None, "batch_norm", "layer_norm"])
 @pytest.mark.parametrize("features", [8, 5])  # 8: the first layer is square too, so it has a residual connection
-def test_mlp_equals_the_layers_of_torch_for_every_member(batch_norm, features):
-    shape = shape_of(features, 3, hidden=8, layers=4, batch_norm=batch_norm)
+def test_mlp_equals_the_layers_of_torch_for_every_member(norm, features):
+    shape = shape_of(features, 3, hidden=8, layers=4, **({norm: True} if norm else {}))
     weights = initial(shape, 2)
+    generator = torch.Generator().manual_seed(2)
+    for name in [name for name in weights if "norm" in name]:  # trained ones are not 1 and 0
+        weights[name] = torch.randn(weights[name].shape, dtype=torch.float64, generator=generator)
     statistics = {k: s.double() for k, s in initial_statistics(shape, 2).items()}
     z = torch.randn(2, 7, features, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     row_mask = torch.ones(2, 7, 1, dtype=torch.float64)

@@ -104,7 +104,17 @@ def assert_same_run(one, other, rtol=1e-5, atol=1e-6):
 
 
 @pytest.mark.usefixtures("small_slabs")
-@pytest.mark.parametrize("shape", [{}, {"batch_norm": True, "layers": 3}, {"tied": False}, {"method": "sign"}], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {},
+        {"batch_norm": True, "layers": 3},
+        {"layer_norm": True, "layers": 3, "label_smoothing": 0.1},
+        {"tied": False},
+        {"method": "sign"},
+    ],
+    ids=str,
+)
 def test_training_from_disk_equals_training_in_memory_for_several_splits_and_settings(folder, shape):
     used = folder_recipe(folder, **quick(**shape))
     pair = [used, replace(used, mlp_lr=0.05, filter_decay=1e-3)]

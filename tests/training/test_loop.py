@@ -71,7 +71,7 @@ def logits(training: GradientDescent) -> torch.Tensor:
     return torch.cat([part for part, _ in parts], 1)
 
 
-@pytest.mark.parametrize("settings", [{}, {"batch_norm": True}, {"combine": "concat"}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"batch_norm": True}, {"layer_norm": True}, {"combine": "concat"}], ids=str)
 def test_a_member_trained_separately_equals_the_same_member_in_a_batch(settings):
     batch = train(MEMBERS, settings=settings)
     for i, one in enumerate(MEMBERS):
@@ -201,6 +201,40 @@ def test_mean_losses_equal_those_of_torch_over_real_rows(kind):
         binary = torch.nn.functional.binary_cross_entropy_with_logits(real_scores, one_hot)
         expected = binary if kind == "binary" else torch.nn.functional.cross_entropy(real_scores, real_classes)
         torch.testing.assert_close(found[b], expected)
+
+
+def test_label_smoothing_of_each_member_equals_that_of_torch_over_real_rows():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(3, 6, 4, generator=generator, dtype=torch.float64)
+    classes, row_mask = torch.randint(0, 4, (3, 6), generator=generator), torch.ones(3, 6)
+    classes[1, 4:], row_mask[1, 4:] = -1, 0
+    smoothing = (0.0, 0.1, 0.4)
+    found = mean_loss("cross_entropy", scores, classes, row_mask, torch.tensor(smoothing, dtype=torch.float64))
+    for b, (rows, epsilon) in enumerate(zip((6, 4, 6), smoothing, strict=True)):
+        expected = torch.nn.functional.cross_entropy(scores[b, :rows], classes[b, :rows], label_smoothing=epsilon)
+        torch.testing.assert_close(found[b], expected, rtol=1e-12, atol=0)
+    assert torch.equal(found[0], mean_loss("cross_entropy", scores, classes, row_mask)[0])
+
+
+@pytest.mark.parametrize("batch_size", [None, 60])
+def test_members_with_and_without_label_smoothing_train_as_one_batch(batch_size):
+    smoothed = [
+        changed(one, label_smoothing=epsilon) for one, epsilon in zip(MEMBERS, (0.0, 0.2, 0.0, 0.1), strict=True)
+    ]
+    batch = train(smoothed, batch_size=batch_size, epochs=20)
+    for i, one in enumerate(smoothed):
+        separate = train([one], batch_size=batch_size, epochs=20)
+        torch.testing.assert_close(logits(batch)[i], logits(separate)[0], rtol=0, atol=1e-10)
+        plain = train([changed(one, label_smoothing=0.0)], batch_size=batch_size, epochs=20)
+        is_same = torch.allclose(logits(plain)[0], logits(separate)[0], rtol=0, atol=1e-10)
+        assert is_same == (one.recipe.label_smoothing == 0)
+
+
+def test_the_validation_loss_is_not_smoothed():
+    one = changed(MEMBERS[1], label_smoothing=0.3, mlp_lr=0.0, filter_lr=0.0)  # the weights do not change
+    smoothed, plain = (train([m], epochs=1) for m in (one, changed(one, label_smoothing=0.0)))
+    assert torch.equal(smoothed.state["curve/validation_loss"], plain.state["curve/validation_loss"])
+    assert not torch.equal(smoothed.state["curve/loss"], plain.state["curve/loss"])
 
 
 @pytest.mark.gpu

@@ -65,6 +65,7 @@ class Recipe:
     hidden: int = setting(64, "Number of hidden units.", at_least=1)
     layers: int = setting(2, "Number of dense layers.", at_least=1)
     batch_norm: bool = setting(False, "Batch norm between dense layers.")
+    layer_norm: bool = setting(False, "Layer norm between dense layers.")
     mlp_dropout: float = setting(0.5, "Dropout rate before dense layers.", at_least=0, below=1)
     input_dropout: float = setting(0.0, "Dropout rate of the features.", at_least=0, below=1)
     filter_dropout: float = setting(0.0, "Dropout rate of basis terms, or before the filter.", at_least=0, below=1)
@@ -73,6 +74,12 @@ class Recipe:
         "adam", "Gradient descent (adam, adamw), or exact logistic regression on the best of the terms (logistic)."
     )
     loss: Literal["cross_entropy", "binary"] = setting("cross_entropy", "Training loss.")
+    label_smoothing: float = setting(
+        0.0,
+        "Share of the training target that all classes get equally, as in torch's cross_entropy.",
+        at_least=0,
+        below=1,
+    )
     mlp_lr: float = setting(0.01, "Learning rate of dense layers.", at_least=0)
     filter_lr: float = setting(0.01, "Learning rate of filter weights.", at_least=0)
     basis_lr: float = setting(0.01, "Learning rate of a learned basis.", at_least=0)
@@ -140,6 +147,18 @@ class Recipe:
                 f"the optimiser logistic solves for one linear layer only; got {self.method}, which has other layers. "
                 "Use asgc."
             )
+        if self.layer_norm and not any(isinstance(stage, ResidualMLP) for stage in self.stages):
+            raise ValueError(
+                f"layer_norm is for methods with the stage ResidualMLP, such as adaptkry; got {self.method}. "
+                "Leave it out."
+            )
+        if self.layer_norm and self.batch_norm:
+            raise ValueError("one of batch_norm and layer_norm can be true; got both. Set one of them to false.")
+        if self.label_smoothing and (self.loss == "binary" or self.is_exact):
+            given = "the optimiser logistic" if self.is_exact else "the loss binary"
+            raise ValueError(
+                f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out."
+            )
         if self.terms == "first" and any(isinstance(stage, CombineHops) for stage in self.stages):
             raise ValueError(f"{self.method} combines hops, so terms must be all or last; got first. Use mlp instead.")
 
@@ -197,7 +216,7 @@ HINTS = get_type_hints(Recipe)
 CHOICES = {name: get_args(hint) for name, hint in HINTS.items() if get_origin(hint) is Literal}
 DROPOUT_RATES = ("mlp_dropout", "input_dropout", "filter_dropout")
 OPTIMISER_SETTINGS = tuple(f"{group}_{name}" for group in WEIGHT_GROUPS for name in ("lr", "decay"))
-PER_MEMBER = frozenset({*DROPOUT_RATES, *OPTIMISER_SETTINGS, "patience", "initial_weights", "alpha"})
+PER_MEMBER = frozenset({*DROPOUT_RATES, *OPTIMISER_SETTINGS, "label_smoothing", "patience", "initial_weights", "alpha"})
 
 
 def _check_range(name: str, value: Any, is_whole: bool, *, at_least: float, below: float | None, **_) -> None:

@@ -5,7 +5,7 @@ taus are several: one for their number, and one for each of them.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adaptkry.models.methods import METHODS
@@ -76,7 +76,19 @@ def space_of(recipe: Recipe, fixed: Collection[str], is_directed: bool) -> Space
     excluded = set(fixed) | ({"directions"} if not is_directed else set())
     if recipe.combine == "concat":  # concatenated hops have no filter
         excluded |= {"filter_lr", "filter_decay", "filter_dropout"}
-    return {name: kind for name, kind in space.items() if name not in excluded}
+    return {name: kind for name, kind in space.items() if name not in excluded and _accepts(recipe, name, kind)}
+
+
+def _accepts(recipe: Recipe, name: str, kind: Range | Choice | SortedSubset) -> bool:
+    """Return whether a recipe accepts every value of a setting; with batch norm, for example, it refuses layer norm."""
+    numbers = kind.each if isinstance(kind, SortedSubset) else kind
+    values = numbers.options if isinstance(numbers, Choice) else (numbers.low, numbers.high)
+    try:
+        for value in values:
+            replace(recipe, **{name: (value,) if isinstance(kind, SortedSubset) else value})
+    except ValueError:
+        return False
+    return True
 
 
 def parameters_of(space: Space) -> dict[str, Range | Choice]:

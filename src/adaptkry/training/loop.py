@@ -54,6 +54,8 @@ class GradientDescent:
         self.members, self.group, self.device = list(members), batches.group, batches.device
         self.rates = {name: self._per_member(name) for name in OPTIMISER_SETTINGS}
         self.patience = self._per_member("patience")
+        is_smoothed = any(m.recipe.label_smoothing for m in members)
+        self.label_smoothing = self._per_member("label_smoothing") if is_smoothed else None
         self.dropout_rates = {name: [getattr(m.recipe, name) for m in members] for name in DROPOUT_RATES}
         self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.gpu_dropout = self._gpu_dropout()
@@ -150,7 +152,8 @@ class GradientDescent:
             tensors = self.group.broadcast({name: t.cpu() for name, t in self.state.tensors.items()})
             self.state = TrainingState({name: t.to(self.device) for name, t in tensors.items()}, self.state.epochs)
         weights, statistics = self.state.group("weights"), self.state.group("statistics")
-        return make_gradient_function(self.shape, weights, statistics, self.batches.operator, self.group)
+        operator = self.batches.operator
+        return make_gradient_function(self.shape, weights, statistics, operator, self.group, self.label_smoothing)
 
     def _average_statistics(self) -> None:
         """Average the statistics of batch norm over all processes, each of which saw other rows."""

@@ -16,13 +16,28 @@ from adaptkry.training.process_group import ProcessGroup
 LossAndGradients = Callable[[Batch, DropoutState], tuple[Tensor, Weights]]
 
 
-def mean_loss(kind: str, logits: Tensor, classes: Tensor, row_mask: Tensor) -> Tensor:
-    """Average the loss of each member over its real rows: logits [b, m, c], classes [b, m], row_mask [b, m] -> [b]."""
+def mean_loss(
+    kind: str, logits: Tensor, classes: Tensor, row_mask: Tensor, label_smoothing: Tensor | None = None
+) -> Tensor:
+    """Average the loss of each member over its real rows.
+
+    Args:
+        kind: "cross_entropy" or "binary".
+        logits: [b, m, c].
+        classes: [b, m].
+        row_mask: [b, m].
+        label_smoothing: [b] for the cross-entropy, as in torch; None is 0 for all members.
+
+    Returns:
+        The loss of each member [b].
+    """
     if kind == "binary":
         targets = one_hot(classes.clamp(min=0), logits.shape[2]).to(logits.dtype)
         losses = binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(2)
     else:
         losses = cross_entropy(logits.transpose(1, 2), classes, reduction="none", ignore_index=-1)
+        if label_smoothing is not None:
+            losses = losses.lerp(-logits.log_softmax(2).mean(2), label_smoothing[:, None])
     # A batch may hold no row of some member, whose loss is then 0 whatever the other members do.
     return (losses * row_mask).sum(1) / row_mask.sum(1).clamp(min=1)
 
@@ -34,21 +49,26 @@ def batch_loss(
     batch: Batch,
     operator: Operator | None,
     dropout: DropoutState,
+    label_smoothing: Tensor | None = None,
 ) -> Tensor:
-    """Compute the training loss of each member [b]."""
+    """Compute the training loss of each member [b]; `label_smoothing` is that of each member [b], None is 0."""
     row_mask = batch.row_mask.to(batch.terms.dtype)
     logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, row_mask, operator, dropout)
-    return mean_loss(shape.recipe.loss, logits, batch.classes, row_mask[:, :, 0])
+    return mean_loss(shape.recipe.loss, logits, batch.classes, row_mask[:, :, 0], label_smoothing)
 
 
 def local_gradients(
-    shape: ModelShape, weights: Weights, statistics: Weights, operator: Operator | None
+    shape: ModelShape,
+    weights: Weights,
+    statistics: Weights,
+    operator: Operator | None,
+    label_smoothing: Tensor | None = None,
 ) -> LossAndGradients:
     """Return a function from a batch to the loss [b] and the gradients (name -> [b, ...]) of each member."""
 
     def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
         leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-        loss = batch_loss(shape, leaves, statistics, batch, operator, dropout)
+        loss = batch_loss(shape, leaves, statistics, batch, operator, dropout, label_smoothing)
         # Members share no weights, so the gradient of the sum holds the gradient of each member.
         gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
         return loss.detach(), dict(zip(leaves, gradients, strict=True))
@@ -69,12 +89,14 @@ class _Losses(nn.Module):
         return batch_loss(self.shape, dict(self.weights.items()), *inputs)
 
 
-def averaged_gradients(shape: ModelShape, weights: Weights, statistics: Weights) -> LossAndGradients:
+def averaged_gradients(
+    shape: ModelShape, weights: Weights, statistics: Weights, label_smoothing: Tensor | None
+) -> LossAndGradients:
     """Return the same function for a group of processes: gradients are averaged over the group."""
     parallel = nn.parallel.DistributedDataParallel(_Losses(shape, weights))
 
     def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
-        loss = parallel(statistics, batch, None, dropout)
+        loss = parallel(statistics, batch, None, dropout, label_smoothing)
         loss.sum().backward()
         gradients = {name: weight.grad for name, weight in parallel.module.weights.items()}
         parallel.zero_grad()
@@ -84,12 +106,17 @@ def averaged_gradients(shape: ModelShape, weights: Weights, statistics: Weights)
 
 
 def make_gradient_function(
-    shape: ModelShape, weights: Weights, statistics: Weights, operator: Operator | None, group: ProcessGroup
+    shape: ModelShape,
+    weights: Weights,
+    statistics: Weights,
+    operator: Operator | None,
+    group: ProcessGroup,
+    label_smoothing: Tensor | None = None,
 ) -> LossAndGradients:
     """Return the function from a batch to loss and gradients, for one process or several."""
     if group.size > 1:
-        return averaged_gradients(shape, weights, statistics)
-    return local_gradients(shape, weights, statistics, operator)
+        return averaged_gradients(shape, weights, statistics, label_smoothing)
+    return local_gradients(shape, weights, statistics, operator, label_smoothing)
 
 
 @torch.no_grad()

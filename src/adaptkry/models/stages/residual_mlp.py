@@ -1,4 +1,4 @@
-"""The MLP of AdaptKry: residual dense layers without bias, optionally with batch norm."""
+"""The MLP of AdaptKry: residual dense layers without bias, optionally with batch norm or layer norm."""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ResidualMLP(Stage):
         weights: Weights = {}
         for layer, (inputs, outputs) in enumerate(pairwise(widths)):
             weights[f"layer{layer}"] = uniform(generator, 1 / math.sqrt(outputs), inputs, outputs)
-            if shape.recipe.batch_norm and layer < layers - 1:
+            if (shape.recipe.batch_norm or shape.recipe.layer_norm) and layer < layers - 1:
                 weights |= {f"norm{layer}_scale": torch.ones(1, outputs), f"norm{layer}_shift": torch.zeros(1, outputs)}
         return weights
 
@@ -42,6 +42,8 @@ class ResidualMLP(Stage):
             is_last = layer == recipe.layers - 1
             if recipe.batch_norm and not is_last:
                 z = batch_norm(z, context, layer)
+            if recipe.layer_norm and not is_last:
+                z = layer_norm(z, context.weight(f"norm{layer}_scale"), context.weight(f"norm{layer}_shift"))
             if x.shape[-1] == z.shape[-1]:
                 z = z + x
             z = z if is_last else torch.relu(z)
@@ -71,3 +73,8 @@ def batch_norm(z: Tensor, context: StageContext, layer: int) -> Tensor:
             running_variance.lerp_(variance * count / (count - 1).clamp(min=1), 0.1)
     scaled = (z - mean) * torch.rsqrt(variance + 1e-5)
     return scaled * context.weight(f"norm{layer}_scale") + context.weight(f"norm{layer}_shift")
+
+
+def layer_norm(z: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """Apply layer norm to every row of z [b, m, h], with scale and shift [b, 1, h] (epsilon 1e-5, as in torch)."""
+    return torch.nn.functional.layer_norm(z, z.shape[2:]) * scale + shift
