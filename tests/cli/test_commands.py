@@ -152,7 +152,7 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
         (["fit", "csbm", "--set", "stages=foo,bar"], "stages must be given in a TOML file"),
         (["fit", "csbm", "--set", "initial_weights=foo"], "'foo'"),
         (["fit", "edges.csv", "nodes.csv", "--resume", "--degree", "3", "--out", "run"], "other settings"),
-        ([*RESUME, "--split", "stratified"], "other settings"),
+        ([*RESUME, "--split", "uniform"], "other settings"),
         (["report", "nowhere"], "no facts.json"),
         (["fit", "csbm", "--method", "adaptcry"], "Did you mean 'adaptkry'"),
         (["fit", "csbm", "--taus", "-1"], "tau must be positive and finite"),

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -152,6 +154,38 @@ def test_make_accepts_every_scheme_by_name(scheme):
     split = splits.make(graph, scheme, 3)
     assert (split.scheme, len(split)) == (scheme, 3)
     assert len(splits.make(graph, scheme)) == (4 if scheme == "fixed" else 10)
+
+
+@pytest.mark.parametrize("name", ["cora", "mine"])
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("masks", [None, 4])
+def test_default_splits_are_published_fixed_or_stratified(name, by_name, masks):
+    y = torch.arange(50) % 2
+    own = None if masks is None else splits.stratified(y, masks, (0.2, 0.2, 0.6))
+    info = Info(name, masks=None if own is None else {part: getattr(own, part) for part in PARTS})
+    expected = ("stratified", 5) if masks is None else ("fixed", masks)
+    expected = ("class_balanced", 10) if by_name and name == "cora" else expected
+    split = splits.make(Graph([[0], [1]], labels=y, info=info), by_name=by_name)
+    assert (split.scheme, len(split)) == expected
+    assert split.label == f"{expected[1]} {expected[0]} splits"
+    assert splits.make(Graph([[0], [1]], labels=y, info=info), None, 1, by_name=by_name).label.endswith(" split")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"validation": None}, "toy has no validation mask. Add it, or use another scheme, such as stratified"),
+        ({"test": masks("......", "......")}, "every split needs test nodes.* Or use another scheme"),
+        ({"train": masks("xx..x.", "....xx")}, "node 4 is in train and test of split 0.* Or use another scheme"),
+    ],
+    ids=["lacking", "empty", "overlap"],
+)
+def test_incomplete_fixed_splits_give_a_clear_error(change, message):
+    graph = graph_with_masks()
+    parts = {part: mask for part, mask in {**(graph.info.masks or {}), **change}.items() if mask is not None}
+    graph.info = replace(graph.info, masks=parts)
+    with pytest.raises(ValueError, match=message):
+        splits.make(graph)
 
 
 def test_error_for_an_unknown_scheme_suggests_a_similar_name():

@@ -12,6 +12,7 @@ import torch
 
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.readers.arrays import write_npz
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import recipe
@@ -20,7 +21,7 @@ from adaptkry.report.run_report import write_pages
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.training import data as training_data
-from adaptkry.training.data import batch_size_that_fits
+from adaptkry.training.data import batch_size_that_fits, open_data
 from adaptkry.training.fit import fit
 from adaptkry.training.results import Result
 from adaptkry.training.run_folder import load_run
@@ -368,6 +369,38 @@ def test_fit_accepts_names_pyg_data_and_networkx_graphs(kind):
             data.nodes[node].update(x=GRAPH.x[node].tolist(), y=int(GRAPH.y[node]))
     run = fit(data, "adaptkry", "stratified", count=2, degree=2, epochs=3, device="cpu")
     assert len(run.results) == 2
+
+
+def renamed(name: str, own: splits.Splits | None = None) -> Graph:
+    graph = GRAPH.relabelled(GRAPH.y)
+    masks = None if own is None else {part: getattr(own, part) for part in splits.PARTS}
+    graph.info = replace(graph.info, name=name, masks=masks)
+    return graph
+
+
+def test_default_splits_depend_on_where_the_data_come_from(tmp_path):
+    data = {
+        "built in": "csbm",
+        "published": renamed("cora"),
+        "file": write_npz(renamed("cora"), tmp_path / "cora.npz"),
+        "file with masks": write_npz(renamed("cora", splits.stratified(GRAPH.y, 2)), tmp_path / "masks.npz"),
+        "folder": propagate(renamed("cora"), tmp_path / "basis", taus=[0.5], degree=2),
+    }
+    assert {name: open_data(item).splits().label for name, item in data.items()} == {
+        "built in": "5 stratified splits",
+        "published": "10 class_balanced splits",
+        "file": "5 stratified splits",
+        "file with masks": "2 fixed splits",
+        "folder": "5 stratified splits",
+    }
+
+
+def test_the_summary_names_number_and_scheme_of_the_splits():
+    run = fit(GRAPH, replace(QUICK, epochs=2), device="cpu", seeds=2)
+    assert run.summary().endswith("(mean ± std over 10 trainings, 5 stratified splits)")
+    assert (
+        fit(GRAPH, replace(QUICK, epochs=2), "uniform", count=1, device="cpu").summary().endswith(", 1 uniform split)")
+    )
 
 
 def test_a_run_predicts_from_what_fit_accepts_and_refuses_a_basis_folder(tmp_path):

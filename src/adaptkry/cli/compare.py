@@ -36,8 +36,8 @@ def compare(
     methods: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Comma-separated names, or all: {METHOD_NAMES}.")
     ] = "all",
-    split: SchemeOption = "class_balanced",
-    count: CountOption = 10,
+    split: SchemeOption = None,
+    count: CountOption = None,
     epochs: EpochsOption = None,
     assignments: SetOption = None,
     directed: DirectedOption = None,
@@ -89,7 +89,7 @@ def compare(
         result = {"folder": str(folder), "report": str(page), "warnings": splits.warnings, "methods": entries}
         typer.echo(json.dumps(result))
     else:
-        terminal.print_comparison(entries, data.info.metric)
+        terminal.print_comparison(entries, data.info.metric, splits)
         typer.echo(f"comparison: {folder / COMPARISON}\nreport: {page}")
     if all(entry["failed"] for entry in entries):
         raise typer.Exit(1)

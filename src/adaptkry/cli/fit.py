@@ -33,7 +33,7 @@ EXAMPLES = (
     "adaptkry fit csbm",
     "adaptkry fit cora --out runs/cora",
     "adaptkry fit edges.csv nodes.csv",
-    "adaptkry fit csbm --taus 0.5,1 --split stratified --splits 5 --set hidden=128 --set mlp_lr=0.05",
+    "adaptkry fit csbm --taus 0.5,1 --split uniform --splits 10 --set hidden=128 --set mlp_lr=0.05",
     "adaptkry fit BASIS --split uniform --splits 1 --batch-size 8192",
     "torchrun --nproc-per-node 2 -m adaptkry fit BASIS --out runs/big",
 )
@@ -56,8 +56,8 @@ def fit(
             "--settings", help="TOML file of settings, as written by `adaptkry tune`; other options override it."
         ),
     ] = None,
-    split: SchemeOption = "class_balanced",
-    count: CountOption = 10,
+    split: SchemeOption = None,
+    count: CountOption = None,
     restarts: Annotated[
         int, typer.Option(min=1, help="Trainings per split, in one batch; the best on validation is kept.")
     ] = 1,
@@ -107,7 +107,7 @@ def fit(
     choose_device(device)
     was_complete = is_complete(folder)
     if is_first and not (resume and was_complete):
-        log.info(f"{method} on {data.name}: {len(splits)} splits as one batch, at most {recipe.epochs} epochs")
+        log.info(f"{method} on {data.name}: {splits.label} as one batch, at most {recipe.epochs} epochs")
         log_overridden_settings(data, recipe, settings)
         if not resume and (folder / "checkpoint.safetensors").exists():
             log.warning(f"the unfinished run in {folder} will be replaced; add --resume to continue it")

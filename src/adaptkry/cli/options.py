@@ -50,18 +50,22 @@ DirectedOption = Annotated[
     ),
 ]
 SchemeOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         help=f"Scheme that divides nodes into train, validation and test: {', '.join(SCHEMES)} (the splits that come "
-        "with the graph)."
+        "with the graph). Default: class_balanced for the paper's six graphs; for others fixed if they have such "
+        "splits, else stratified.",
+        show_default=False,
     ),
 ]
 CountOption = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--splits",
         min=1,
-        help="Number of splits of that scheme, trained as one batch. class_balanced has ten published seeds.",
+        help="Number of splits of that scheme, trained as one batch. Default: all fixed ones; five stratified ones if "
+        "--split is left out; otherwise ten. class_balanced has ten published seeds.",
+        show_default=False,
     ),
 ]
 EpochsOption = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]

@@ -99,13 +99,13 @@ def print_checks(checks: Sequence[dict]) -> None:
     Console().print(table)
 
 
-def print_comparison(entries: Sequence[dict], metric: str) -> None:
+def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> None:
     """Print the methods, best first; then the methods that could not run, with the reason."""
     from adaptkry.report.comparison_report import comparison_cells
     from adaptkry.report.elements import cell_text
 
     console = Console()
-    table = Table(title=f"Test {metric} (%), the same splits for all")
+    table = Table(title=f"Test {metric} (%), the same {splits.label} for all")
     measured = ["mean ± std", "to the best", "seconds"]
     is_wide = console.width >= 110
     measured += ["95 % interval", "parameters", "peak MiB", "tried"] if is_wide else []

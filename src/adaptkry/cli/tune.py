@@ -36,8 +36,8 @@ def tune(
     together: Annotated[
         int, typer.Option(help="Number of trials proposed at a time; trials of the same shape train as one batch.")
     ] = 8,
-    split: SchemeOption = "class_balanced",
-    count: CountOption = 10,
+    split: SchemeOption = None,
+    count: CountOption = None,
     epochs: EpochsOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search; on the CPU the same seed gives the same trials.")] = 0,
     assignments: SetOption = None,
@@ -70,7 +70,7 @@ def tune(
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}-tuned"
     fixed = merge({"epochs": epochs}, assignments or ())
     choose_device(device)
-    log.info(f"{method} on {data.name}: {trials} trials on {len(splits)} splits, {together} proposed at a time")
+    log.info(f"{method} on {data.name}: {trials} trials on {splits.label}, {together} proposed at a time")
     terminal.warn(splits, data.recipe(method, **fixed).standardise)
     with (
         interruptible(lambda: resume_hint(folder)),

@@ -24,6 +24,8 @@ ADAPTKRY_SEEDS = (  # as published: the 2nd, 4th and 8th differ from BernNet's
     *(2108550661, 1648766618, 329014539, 3212139042, 2424918363),
 )
 PARTS = ("train", "validation", "test")
+PAPER_GRAPHS = ("cora", "citeseer", "pubmed", "actor", "chameleon", "squirrel")  # evaluated with ADAPTKRY_SEEDS
+DEFAULT_COUNT = 5  # stratified splits of a graph without splits of its own
 Fractions = tuple[float, float, float]
 
 
@@ -79,6 +81,11 @@ class Splits:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{part}={_range(getattr(self, part).sum(1))}" for part in PARTS)
         return f"Splits({self.scheme}, splits={len(self)}, nodes={self.train.shape[1]}, {sizes})"
+
+    @property
+    def label(self) -> str:
+        """Number and scheme in words, such as "5 stratified splits"."""
+        return f"{len(self)} {self.scheme} split{'s' * (len(self) != 1)}"
 
     def take(self, count: int) -> "Splits":
         """The first `count` splits; the warnings, which are about all splits, are kept."""
@@ -211,9 +218,18 @@ def fixed(graph: Graph, count: int | None = None) -> Splits:
             f"scheme fixed needs splits that come with the graph; {graph.info.name} has no fixed splits. Use another "
             f"scheme: {others}."
         )
-    split = from_masks(*(graph.info.masks[part] for part in PARTS))
-    split = split if count is None else split.take(count)
-    checked = from_masks(split.train, split.validation, split.test, y=graph.y, names=graph.info.class_names)
+    lacking = [part for part in PARTS if part not in graph.info.masks]
+    if lacking:
+        raise ValueError(
+            f"fixed splits need the masks {', '.join(PARTS)}; {graph.info.name} has no {' and no '.join(lacking)} mask."
+            f" Add it, or use another scheme, such as stratified."
+        )
+    try:
+        split = from_masks(*(graph.info.masks[part] for part in PARTS))
+        split = split if count is None else split.take(count)
+        checked = from_masks(split.train, split.validation, split.test, y=graph.y, names=graph.info.class_names)
+    except ValueError as error:
+        raise ValueError(f"{error} Or use another scheme than the fixed splits, such as stratified.") from None
     return replace(checked, scheme="fixed")
 
 
@@ -326,10 +342,25 @@ SPLITS: dict[str, Callable[[Graph, int | None], Splits]] = {
 }
 
 
-def make(graph: Graph, scheme: str = "class_balanced", count: int | None = None) -> Splits:
+def make(graph: Graph, scheme: str | None = None, count: int | None = None, *, by_name: bool = True) -> Splits:
     """Draw `count` splits of a graph by the name of a scheme; by default ten, or all fixed ones.
 
-    >>> make(Graph([[0], [1]], labels=[0, 1] * 10), "stratified", count=2)
+    Without a scheme, the splits are the ten published ones for the paper's six graphs, those that come with the graph
+    if there are any, and five stratified ones otherwise.
+
+    Args:
+        graph: the graph, or another object with its labels `y` and `info`.
+        scheme: one of `SPLITS`, or None.
+        count: number of splits.
+        by_name: whether the name of the graph is known to be that of a benchmark; a user's file may have any name.
+
+    >>> make(Graph([[0], [1]], labels=[0, 1] * 10), count=2)
     Splits(stratified, splits=2, nodes=20, train=12, validation=4, test=4)
     """
-    return pick(SPLITS, scheme, "split scheme")(graph, count)
+    if scheme is not None:
+        return pick(SPLITS, scheme, "split scheme")(graph, count)
+    if by_name and graph.info.name in PAPER_GRAPHS:
+        return make(graph, "class_balanced", count)
+    if graph.info.masks is not None:
+        return make(graph, "fixed", count)
+    return make(graph, "stratified", DEFAULT_COUNT if count is None else count)

@@ -48,7 +48,8 @@ def best_method(ranked: Sequence[dict], metric: str) -> str:
         return "No method could run."
     best, *others = ranked
     splits = sum(row["test"] is not None for row in best["rows"])
-    over = counted(splits, "split", "splits")
+    scheme = best["rows"][0]["scheme"]
+    over = counted(splits, f"{scheme} split", f"{scheme} splits")
     sentence = f"{best['method']} has the best mean: {100 * best['mean']:.2f} % test {metric} over {over}."
     if not others or splits < 2:
         return sentence

@@ -18,7 +18,7 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.models.inputs import scaled_features
 from adaptkry.models.recipe import Recipe
 from adaptkry.report import charts, html
-from adaptkry.report.elements import TableCell, cell, chart, experiment, matrix, series, spread, table
+from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, matrix, series, spread, table
 from adaptkry.report.learned_filter import learned_response
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import Density, density_of_states
@@ -97,10 +97,11 @@ def score_text(run: Run) -> str:
 def lead(run: Run) -> str:
     """Return a sentence that explains the score and gives the size of the graph."""
     info, count = run.info, len(run.chosen)
+    splits = counted(len({run.members[i].split for i in run.chosen}), f"{info.scheme} split", f"{info.scheme} splits")
     over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
     stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries"
     return (
-        f"Test {info.metric}, {over}, {info.scheme} splits; {info.nodes:,} nodes, {stored}, "
+        f"Test {info.metric}, {over}, {splits}; {info.nodes:,} nodes, {stored}, "
         f"{run.shape.features:,} features, {run.shape.classes:,} classes."
     )
 

@@ -32,7 +32,7 @@ def compare(
     methods: Sequence[str] | None = None,
     splits: Splits | str | None = None,
     *,
-    count: int = 10,
+    count: int | None = None,
     device: str = "auto",
     out: Path | str | None = None,
     resume: bool = False,
@@ -48,8 +48,8 @@ def compare(
         data: everything that `fit` accepts except basis folders.
         methods: names of methods, by default all. Each uses the settings published for this graph, or the best of its
             fallback grid on validation.
-        splits: `Splits`, or the name of a scheme; None is class_balanced. All methods share them.
-        count: number of splits that a scheme draws.
+        splits: `Splits`, or the name of a scheme; None as in `fit`. All methods share them.
+        count: number of splits of the scheme, as in `fit`.
         device: "auto", "cpu" or "cuda".
         out: folder for `comparison.json` and `rows.jsonl`, written after every method.
         resume: keep the finished methods in `out`; those that failed are trained again.

@@ -51,7 +51,7 @@ def tune(
     *,
     trials: int = 40,
     together: int = 8,
-    count: int = 10,
+    count: int | None = None,
     seed: int = 0,
     device: str = "auto",
     out: Path | str | None = None,
@@ -64,10 +64,10 @@ def tune(
     Args:
         data: everything that `fit` accepts except basis folders.
         method: name of the method; its TOML file lists the settings that vary.
-        splits: `Splits`, or the name of a scheme; None is class_balanced. Every trial trains on all splits.
+        splits: `Splits`, or the name of a scheme; None as in `fit`. Every trial trains on all splits.
         trials: number of settings to try; the published ones and the defaults are tried first.
         together: number of trials per round; those of one shape train as one batch.
-        count: number of splits that a scheme draws.
+        count: number of splits of the scheme, as in `fit`.
         seed: seed of the sampler.
         device: "auto", "cpu" or "cuda".
         out: folder for `trials.jsonl`, `tuned.toml` and the run.

@@ -74,7 +74,7 @@ class TrainingData(Protocol):
         ...
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
-        """Return the splits of a scheme; the default is class_balanced."""
+        """Return the splits of a scheme; None is the default of `graphs.splits.make`."""
         ...
 
     def digest(self, splits: Splits) -> str:
@@ -136,7 +136,7 @@ class GraphData:
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the nodes."""
-        return schemes.make(self.graph, _scheme_name(scheme), count)
+        return schemes.make(self.graph, _checked_scheme(scheme), count, by_name=not self.is_user_file)
 
     def digest(self, splits: Splits) -> str:
         """Return the SHA-256 of edges, labels, features and masks."""
@@ -205,7 +205,8 @@ class FolderData:
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the stored rows."""
-        return schemes.make(_LabelsOnly(self.labels, self.info), _scheme_name(scheme), count)  # type: ignore[arg-type]
+        graph: Any = _LabelsOnly(self.labels, self.info)
+        return schemes.make(graph, _checked_scheme(scheme), count, by_name=False)
 
     def digest(self, splits: Splits) -> str:
         """Return the folder's checksums and the SHA-256 of the masks."""
@@ -291,12 +292,12 @@ def open_graph(data: Any, purpose: str) -> GraphData:
     return source
 
 
-def _scheme_name(scheme: Any) -> str:
-    """Return the name of a scheme; a number is a frequent mistake for the number of splits."""
+def _checked_scheme(scheme: Any) -> str | None:
+    """Return the name of a scheme, or None; a number is a frequent mistake for the number of splits."""
     if scheme is not None and not isinstance(scheme, str):
         hint = f"For {scheme} splits use count={scheme}." if isinstance(scheme, int) else "See adaptkry.stratified."
         raise TypeError(f"splits must be Splits or the name of a scheme; got {scheme!r}. {hint}")
-    return scheme or "class_balanced"
+    return scheme
 
 
 def _check_names_of_graphs(paths: Any) -> None:

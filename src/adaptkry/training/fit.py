@@ -73,7 +73,7 @@ def fit(
     method: str | Recipe | Sequence[Recipe] = "adaptkry",
     splits: Splits | str | None = None,
     *,
-    count: int = 10,
+    count: int | None = None,
     seeds: int = 1,
     restarts: int = 1,
     combine: str = "best",
@@ -93,8 +93,10 @@ def fit(
         data: a `Graph`, a name such as "cora", a path or a list of paths, a PyG `Data`, a NetworkX graph, a
             `BasisFolder` or its path.
         method: the name of a method, a recipe, or a list of recipes that share basis and layers.
-        splits: `Splits`, or the name of a scheme; None is class_balanced.
-        count: number of splits that a scheme draws.
+        splits: `Splits`, or the name of a scheme. None: class_balanced for the paper's six graphs, for others
+            fixed if they have such splits, else stratified.
+        count: number of splits of the scheme. None: five stratified ones if no scheme is named, otherwise ten, or all
+            fixed ones.
         seeds: number of trainings per split; all of them are reported.
         restarts: number of trainings per split and seed; see `combine`.
         combine: "best" chooses the best of the restarts on validation nodes. "mean" averages the probabilities of all
@@ -119,7 +121,7 @@ def fit(
     """
     # Refuse bad input before anything is computed or written.
     check_names(settings, inspect.signature(fit).parameters)
-    for name, value in (("count", count), ("seeds", seeds), ("restarts", restarts)):
+    for name, value in (("count", 1 if count is None else count), ("seeds", seeds), ("restarts", restarts)):
         checks.positive_count(value, name)
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
     is_mean = combine == "mean"
@@ -216,7 +218,9 @@ def choose_device(name: str | torch.device) -> torch.device:
     return torch.device(name)
 
 
-def resolve_splits(source: TrainingData, splits: Splits | str | None, count: int, *, test: bool = True) -> Splits:
+def resolve_splits(
+    source: TrainingData, splits: Splits | str | None, count: int | None = None, *, test: bool = True
+) -> Splits:
     """Return `splits`, or the splits of the scheme of that name, checked against the labels."""
     found = splits if isinstance(splits, Splits) else source.splits(splits, count)
     check_splits(found, source.labels, test)

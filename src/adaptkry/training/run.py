@@ -200,9 +200,11 @@ def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     scores = np.array([result.test for result in chosen if result.test is not None]) * 100
     spread = f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else ""
     mean = f"{scores.mean():.2f}{spread}" if len(scores) else "-"
-    what = "split" if name.startswith("ensemble") else "training"
-    count = f"one {what}" if len(scores) == 1 else f"mean ± std over {len(scores)} {what}s"
+    splits = len({result.split for result in chosen})
+    count = "one training" if len(scores) == 1 else f"mean ± std over {len(scores)} trainings"
+    count = "" if name.startswith("ensemble") else f"{count}, "  # an ensemble has one result per split
     failures = sum(result.validation is None for result in chosen)
     untested = len(chosen) - len(scores) - failures
-    notes = [f", {number} {text}" for number, text in ((failures, "failed"), (untested, "not tested")) if number]
-    return f"{name} on {info.graph}: test {info.metric} {mean} % ({count}{''.join(notes)}, {info.scheme} splits)"
+    notes = [f"{number} {text}, " for number, text in ((failures, "failed"), (untested, "not tested")) if number]
+    over = f"{count}{''.join(notes)}{splits} {info.scheme} split{'s' * (splits != 1)}"
+    return f"{name} on {info.graph}: test {info.metric} {mean} % ({over})"
