@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adaptkry.common import rows
-from adaptkry.paper import cells, documents, reproduce
+from adaptkry.paper import ACCURACY_ITEMS, cells, documents, reproduce
 from adaptkry.paper.published import PAPER
 from adaptkry.report.elements import finite
 
@@ -48,8 +48,10 @@ def test_names_in_rows_cannot_break_the_table(row, tmp_path):
 
 
 @pytest.mark.parametrize("name", reproduce.ITEMS)
-def test_a_section_can_be_built_if_any_cell_has_no_rows(name):
-    found = cells.newest(cells.read(RESULTS / f"{name}.jsonl", name)[0], quick=False)
+def test_a_section_can_be_built_if_any_cell_has_no_rows(name, quick_rows):
+    is_quick = name in ACCURACY_ITEMS  # on built-in graphs: they are small, and there may be no other rows yet
+    folder = quick_rows(name)[1] if is_quick else RESULTS
+    found = cells.newest(cells.read(folder / f"{name}.jsonl", name)[0], is_quick)
     assert found
     step = max(1, len(found) // 6)
     for key in list(found)[::step]:
@@ -63,7 +65,10 @@ def test_the_documents_in_the_repository_agree_with_the_rows():
     text = (docs / "reproduction.md").read_text(encoding="utf-8")
     sections = {name: documents.section(name, RESULTS, quick=False) for name in reproduce.ITEMS}
     for name, section in sections.items():
-        assert documents.markdown(section) in text
+        is_shown = name not in ACCURACY_ITEMS or bool(section.rows)
+        assert (documents.markdown(section) in text) == is_shown
+        if not is_shown:
+            continue
         assert documents.latex(section) == (docs / "reproduction" / f"{name}.tex").read_text(encoding="utf-8")
         assert finite(section.facts) == json.loads((docs / "reproduction" / f"{name}.json").read_text(encoding="utf-8"))
     assert documents.methods_page(sections["table-2"]) == (docs / "methods.md").read_text(encoding="utf-8")

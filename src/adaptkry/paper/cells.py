@@ -33,6 +33,11 @@ class MeasuredCell:
         scores = test_scores([row for row in self.rows if row.get("chosen", True)])
         return 100 * scores[~np.isnan(scores)]
 
+    def scores(self, score: str = "test") -> dict[int, float]:
+        """Return the validation or test score, in per cent, of the chosen trainings that did not fail, by split."""
+        chosen = (row for row in self.rows if row.get("chosen", True))
+        return {row["split"]: 100 * row[score] for row in chosen if row[score] is not None}
+
     @property
     def has_result(self) -> bool:
         """Whether the cell has a text or a number: False if every training failed."""
@@ -54,6 +59,12 @@ class MeasuredCell:
             return f"{self.rows[0]['value']:,}"
         spread = f" ± {self.half_width:.{decimals}f}" if len(self.numbers) > 1 else ""
         return f"{self.mean:,.{decimals}f}{spread}"
+
+
+def paired_differences(cell: MeasuredCell, base: MeasuredCell, score: str = "test") -> np.ndarray:
+    """Return the scores of a cell minus those of another on the same splits, in points."""
+    ours, theirs = cell.scores(score), base.scores(score)
+    return np.array([ours[split] - theirs[split] for split in ours if split in theirs])
 
 
 Cells = dict[tuple[str, str], MeasuredCell]  # (row, column) -> cell

@@ -5,7 +5,7 @@ per split. Documents show only what is in a row.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,8 +19,10 @@ from adaptkry.graphs.load import CARDS
 from adaptkry.graphs.splits import Splits
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import Recipe
-from adaptkry.selection.grid import choose
-from adaptkry.training.fit import choose_device
+from adaptkry.paper.development import DEVELOPMENT, is_user_file, open_user_file, user_file
+from adaptkry.selection.grid import choose, group_into_batches
+from adaptkry.training.data import GraphData
+from adaptkry.training.fit import choose_device, fit
 
 QUICK_EPOCHS, QUICK_SPLITS = 10, 2
 
@@ -67,9 +69,14 @@ class RunOptions:
 
 @lru_cache(maxsize=2)  # most items measure one graph after the other
 def _load(name: str, root: Path | None, quick: bool) -> Graph:
-    if name not in CARDS:
-        return load.load(name)
+    generate = DEVELOPMENT[name].generate if name in DEVELOPMENT else None
+    if generate is not None:
+        return generate()
     try:
+        if is_user_file(name):
+            return open_user_file(name, root)
+        if name not in CARDS:
+            return load.load(name)
         if quick and not is_available(name, root):
             return substitute(name)
         return load.load(name, root=root)
@@ -79,6 +86,8 @@ def _load(name: str, root: Path | None, quick: bool) -> Graph:
 
 def is_available(name: str | None, root: Path | None) -> bool:
     """Return whether a graph is built in or its files are on this machine."""
+    if name is not None and is_user_file(name):
+        return user_file(name, root) is not None
     return name not in CARDS or raw_files.find(CARDS[name], root) is not None
 
 
@@ -115,7 +124,15 @@ def training(
     return Measurement(graph, row, column, lambda g: trained(g, recipes, options.split(g, scheme), options))
 
 
-def trained(graph: Graph, recipes: Sequence[Recipe], splits: Splits, options: RunOptions) -> list[dict[str, Any]]:
+def development_splits(graph: Graph, name: str, options: RunOptions) -> Splits:
+    """Return the splits of a development graph, at most as many as requested."""
+    entry = DEVELOPMENT[name]
+    return replace(options, splits=min(options.splits, entry.splits)).split(graph, entry.scheme)
+
+
+def trained(
+    graph: Graph | GraphData, recipes: Sequence[Recipe], splits: Splits, options: RunOptions
+) -> list[dict[str, Any]]:
     """Return the rows of the recipe that is best on validation; time and memory are those of all recipes together."""
     start = time.perf_counter()
     with memory.peak(choose_device(options.device)) as peak:
@@ -125,3 +142,36 @@ def trained(graph: Graph, recipes: Sequence[Recipe], splits: Splits, options: Ru
         "parameters": run.parameters, "cell_epochs": len(run.curves["loss"]),
     }  # fmt: skip
     return [{**result.to_row(), **extra} for result in run.results]
+
+
+def trained_together(
+    graph: Graph | GraphData, recipes: Mapping[str, Recipe], splits: Splits, options: RunOptions
+) -> list[dict[str, Any]]:
+    """Return the rows of every recipe on every split; the name of a recipe is the row of its cell.
+
+    Recipes of the same shape train as one batch, of which each has its share of the time. If a batch cannot be trained,
+    its recipes have one row each, with the reason.
+    """
+    names: dict[Recipe, list[str]] = {}
+    for name, recipe in recipes.items():
+        names.setdefault(options.shortened(recipe), []).append(name)
+    rows: list[dict[str, Any]] = []
+    for batch in group_into_batches(names):
+        start = time.perf_counter()
+        try:
+            with memory.peak(choose_device(options.device)) as peak:
+                run = fit(graph, batch, splits, device=options.device)
+            found = [result.to_row() for result in run.results]  # the splits of the first recipe, of the second, ...
+            shared = {"peak_bytes": peak.bytes, "parameters": run.parameters}
+        except (ValueError, MemoryError, RuntimeError) as error:  # torch's out-of-memory error is a RuntimeError
+            failed = {"validation": None, "test": None, "failed": str(error).splitlines()[0]}
+            found, shared = [{**failed, "settings": recipe.to_dict()} for recipe in batch], {}
+        shared["cell_seconds"] = (time.perf_counter() - start) / len(batch)
+        per_recipe = len(found) // len(batch)
+        rows += [
+            {**row, **shared, "row": name}
+            for i, recipe in enumerate(batch)
+            for name in names[recipe]
+            for row in found[i * per_recipe : (i + 1) * per_recipe]
+        ]
+    return rows

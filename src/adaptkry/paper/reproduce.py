@@ -18,9 +18,11 @@ from adaptkry.common.rows import append, provenance
 from adaptkry.paper import cells
 from adaptkry.paper.items import (
     angles,
+    defaults,
     direction,
     figure_1,
     hyper_parameters,
+    ingredients,
     large_graphs,
     learned_filters,
     orthogonality,
@@ -53,6 +55,8 @@ ITEMS: dict[str, ModuleType] = {  # each has `measurements(item, options)` and `
     "direction": direction,
     "tying": tying,
     "split-schemes": split_schemes,
+    "defaults": defaults,
+    "ingredients": ingredients,
 }
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from adaptkry.paper.cells import Cells, MeasuredCell
+from adaptkry.paper.cells import Cells, MeasuredCell, paired_differences
 from adaptkry.paper.verdicts import ABOVE, BELOW, HOLDS, is_reached, verdict
 from adaptkry.report import elements
 from adaptkry.report.elements import counted
+from adaptkry.selection.compare import half_width
 
 Printed = dict[tuple[str, str], Any]  # (row, column) -> printed value
 OURS = "ours ± 95 % half-width"
@@ -41,6 +42,16 @@ def result_cell(cell: MeasuredCell | None, printed: Any, item: dict) -> dict | N
     places = 0 if isinstance(printed, int) else decimals
     text = f"{cell.mean_text(decimals)} ({printed:,}, {signed(cell.mean - printed, places)})"
     return elements.cell(text, cell.mean, verdict(cell, printed, item["margin"]))
+
+
+def difference_cell(cell: MeasuredCell | None, base: MeasuredCell | None, score: str) -> dict | None:
+    """Return the mean difference of two cells on the same splits, in points, with half the width of its interval."""
+    if cell is None or base is None:
+        return None
+    differences = paired_differences(cell, base, score)
+    if not len(differences):
+        return elements.cell("failed")
+    return elements.cell(f"{differences.mean():+.2f} ± {half_width(differences):.2f}", float(differences.mean()))
 
 
 def signed(difference: float, places: int) -> str:

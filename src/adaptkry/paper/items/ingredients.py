@@ -1,0 +1,65 @@
+"""Beyond the paper: what each ingredient adds to the suggested settings, on the development graphs."""
+
+import numpy as np
+
+from adaptkry.graphs.graph import Graph
+from adaptkry.paper.cells import Cells, paired_differences
+from adaptkry.paper.development import DEVELOPMENT, changed, is_user_file, suggested
+from adaptkry.paper.measure import Measurement, RunOptions, development_splits, trained_together
+from adaptkry.paper.tables import difference_cell
+from adaptkry.report import elements
+from adaptkry.selection.compare import half_width
+from adaptkry.training.data import GraphData
+
+BASE = "base"
+
+
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
+    """Return one measurement per development graph, which trains the base and every ingredient."""
+    graphs = item["quick"]["graphs"] if options.quick else DEVELOPMENT
+    return [
+        Measurement(name, "all", name, lambda g, name=name: ingredients_on(g, name, item, options)) for name in graphs
+    ]
+
+
+def ingredients_on(graph: Graph, name: str, item: dict, options: RunOptions) -> list[dict]:
+    """Return the rows of the base and of every ingredient that is not part of it, on one graph."""
+    data = GraphData(graph, is_user_file=is_user_file(name))
+    base = suggested(data)
+    added = changed(base, item["ours"]["changes"], graph)
+    recipes = {BASE: base, **{name: recipe for name, recipe in added.items() if recipe != base}}
+    return trained_together(data, recipes, development_splits(graph, name, options), options)
+
+
+def section(cells: Cells, item: dict) -> dict:
+    """Return the differences to the base on validation and test nodes, and how often each ingredient wins."""
+    graphs = [name for name in DEVELOPMENT if any(column == name for _, column in cells)]
+    tables = []
+    for score in ("validation", "test"):
+        lines = []
+        for ingredient in item["ours"]["changes"]:
+            found = [difference_cell(cells.get((ingredient, g)), cells.get((BASE, g)), score) for g in graphs]
+            lines.append([ingredient, *found, *outcomes(cells, ingredient, graphs, score)])
+        columns = ["", *graphs, "mean", "wins", "losses"]
+        tables.append(elements.table(f"difference to the base on {score} nodes (points)", columns, lines))
+    scores = [[g, *(None if c is None else c.mean_text() for c in [cells.get((BASE, g))])] for g in graphs]
+    tables.append(elements.table("test accuracy of the base (%)", ["", BASE], scores))
+    return {"tables": tables, "notes": []}
+
+
+def outcomes(cells: Cells, ingredient: str, graphs: list[str], score: str) -> list:
+    """Return the mean difference over graphs, and the numbers of graphs where the ingredient wins and loses."""
+    found = [
+        differences
+        for g in graphs
+        if (ingredient, g) in cells and (BASE, g) in cells
+        and len(differences := paired_differences(cells[ingredient, g], cells[BASE, g], score))
+    ]  # fmt: skip
+    if not found:
+        return [None, 0, 0]
+    means, halves = (np.array([statistic(d) for d in found]) for statistic in (np.mean, half_width))
+    return [
+        elements.cell(f"{means.mean():+.2f}", means.mean()),
+        int((means > halves).sum()),
+        int((means < -halves).sum()),
+    ]
