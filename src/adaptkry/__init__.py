@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.models.recipe import recipe as recipe
     from adaptkry.outofcore import BasisFolder as BasisFolder
     from adaptkry.outofcore import propagate as propagate
+    from adaptkry.selection.auto import AutoResult as AutoResult
+    from adaptkry.selection.auto import auto as auto
     from adaptkry.selection.compare import compare as compare
     from adaptkry.selection.tune import tune as tune
     from adaptkry.spectral.bases import BASES as BASES
@@ -58,6 +60,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.spectral.spectrum import lambda_star as lambda_star
     from adaptkry.spectral.theory import check_all as check_all
     from adaptkry.training.data import open_data as open_data
+    from adaptkry.training.ensemble import Ensemble as Ensemble
     from adaptkry.training.fit import fit as fit
     from adaptkry.training.results import Result as Result
     from adaptkry.training.run import Run as Run
@@ -111,6 +114,9 @@ _MODULES = {
     "Result": "training.results",
     "RunInfo": "training.run",
     "load_run": "training.run_folder",
+    "Ensemble": "training.ensemble",
+    "auto": "selection.auto",
+    "AutoResult": "selection.auto",
     "tune": "selection.tune",
     "compare": "selection.compare",
     # graphs larger than memory

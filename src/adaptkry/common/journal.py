@@ -23,6 +23,7 @@ JOURNAL = "journal.jsonl"
 COMMAND_OUTPUTS = {  # what the output folder of a command holds, and the marker file that the command writes
     "fit": ("a run", "run.json"),
     "tune": ("a search", "trials.jsonl"),
+    "auto": ("an automatic search", "trials.jsonl"),
     "compare": ("a comparison", "comparison.json"),
     "propagate": ("a basis", "manifest.json"),
     "generate": ("a graph", "manifest.json"),

@@ -1,6 +1,9 @@
 """Settings to try next, proposed by Optuna's TPE sampler. The only module that imports Optuna."""
 
+import importlib.util
 import itertools
+import math
+import random
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -46,3 +49,30 @@ def propose(space: Space, trials: Sequence[ScoredSettings], seed: int) -> Iterat
         used = {name: distributions[name] for name in parameters}
         study.add_trial(optuna.create_trial(state=state, value=score, params=parameters, distributions=used))
     return (to_settings(space, study.ask(distributions).params) for _ in itertools.repeat(None))
+
+
+def has_optuna() -> bool:
+    """Return whether Optuna is installed."""
+    return importlib.util.find_spec("optuna") is not None
+
+
+def draw_at_random(space: Space, seed: int) -> Iterator[dict[str, Any]]:
+    """Return an endless iterator of settings drawn uniformly from the space, for machines without Optuna.
+
+    >>> next(draw_at_random({"hidden": Choice((64,)), "mlp_dropout": Range(0.5, 0.5)}, seed=0))
+    {'hidden': 64, 'mlp_dropout': 0.5}
+    """
+    generator = random.Random(seed)
+
+    def draw(kind: Range | Choice) -> float:
+        if isinstance(kind, Choice):
+            return generator.randrange(len(kind.options))
+        if kind.log:
+            return math.exp(generator.uniform(math.log(kind.low), math.log(kind.high)))
+        if kind.step or isinstance(kind.low, int):
+            step = kind.step or 1
+            return kind.low + step * generator.randrange(round((kind.high - kind.low) / step) + 1)
+        return generator.uniform(kind.low, kind.high)
+
+    parameters = parameters_of(space)
+    return (to_settings(space, {name: draw(kind) for name, kind in parameters.items()}) for _ in itertools.repeat(None))

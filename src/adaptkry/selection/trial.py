@@ -1,50 +1,85 @@
 """A trial: settings trained on every split and scored on validation nodes; its row has no test score."""
 
+import logging
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from adaptkry.common import rows, timing
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe
 from adaptkry.training.data import GraphData, batch_size_that_fits
 from adaptkry.training.fit import choose_device, fit
+from adaptkry.training.loop import Callback
 from adaptkry.training.run import Run
+
+log = logging.getLogger("adaptkry")
 
 Trial = dict[str, Any]
 
 
-def train_trials(data: GraphData, recipes: Sequence[Recipe], splits: Splits, device: str) -> list[Trial]:
-    """Train recipes as one batch, or one after the other if they do not fit in memory; return a row for each."""
-    torch_device = choose_device(device)
+class TrainedTrial(NamedTuple):
+    """The row of a trial, and its run; None if it could not be trained."""
+
+    row: Trial
+    run: Run | None
+
+
+def train_trials(
+    data: GraphData,
+    recipes: Sequence[Recipe],
+    splits: Splits,
+    device: str,
+    *,
+    predict: bool = False,
+    callbacks: Iterable[Callback] = (),
+) -> list[TrainedTrial]:
+    """Train recipes as one batch, or as several smaller ones if they do not fit in memory.
+
+    Args:
+        data: the graph.
+        recipes: settings that can train together.
+        splits: the splits.
+        device: "auto", "cpu" or "cuda".
+        predict: whether to keep the class probabilities of all nodes.
+        callbacks: as in `fit`.
+    """
+    torch_device, callbacks = choose_device(device), list(callbacks)
     is_single = len(recipes) == 1
     members = len(recipes) * len(splits)
     fits = is_single or not batch_size_that_fits(data.graph, recipes[0], members, torch_device)
     runs, reason = [], ""
 
     def train() -> None:
-        runs.append(fit(data, recipes, splits, device=device, test=False))
+        runs.append(fit(data, recipes, splits, device=device, test=False, predict=predict, callbacks=callbacks))
 
     try:
         seconds = timing.seconds(train, torch_device) / len(recipes) if fits else 0.0
     except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
         seconds, reason = 0.0, str(error).partition("\n")[0] or type(error).__name__
     if not runs and not is_single:
-        return [row for recipe in recipes for row in train_trials(data, [recipe], splits, device)]
+        half = len(recipes) // 2
+        log.info(f"{len(recipes)} recipes do not fit in memory as one batch; trying {half} at a time")
+        parts = (recipes[:half], recipes[half:])
+        return [
+            trained
+            for part in parts
+            for trained in train_trials(data, part, splits, device, predict=predict, callbacks=callbacks)
+        ]
     common = {"graph": data.name, "metric": data.info.metric, "scheme": splits.scheme, "splits": len(splits)}
     common |= {"split_seeds": list(splits.seeds), **rows.provenance(torch_device)}
-    scores = validation_scores(runs[0], len(splits)) if runs else [[None] * len(splits)]
-    return [
-        trial_row(recipe, recipe_scores, reason) | {"seconds": seconds} | common
-        for recipe, recipe_scores in zip(recipes, scores, strict=True)
-    ]
+    found = []
+    for number, recipe in enumerate(recipes):
+        run = runs[0].only(range(number * len(splits), (number + 1) * len(splits))) if runs else None
+        scores = [None] * len(splits) if run is None else validation_scores(run)
+        found.append(TrainedTrial(trial_row(recipe, scores, reason) | {"seconds": seconds} | common, run))
+    return found
 
 
-def validation_scores(run: Run, splits: int) -> list[list[float | None]]:
-    """Return the validation scores of each recipe [recipes][splits]; None if a training failed."""
+def validation_scores(run: Run) -> list[float | None]:
+    """Return the validation score of each member; None if its training failed."""
     scores = [result.validation for result in run.results]
-    finite = [score if score is not None and math.isfinite(score) else None for score in scores]
-    return [finite[start : start + splits] for start in range(0, len(finite), splits)]
+    return [score if score is not None and math.isfinite(score) else None for score in scores]
 
 
 def trial_row(recipe: Recipe, scores: Sequence[float | None], reason: str) -> Trial:

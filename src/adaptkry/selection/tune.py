@@ -138,7 +138,7 @@ class Search:
             numbers = {trial["trial"] for trial in finished}
             missing = {candidate: i for i, candidate in enumerate(recipes, start) if i < total and i not in numbers}
             for batch in group_into_batches(missing):
-                rows = train_trials(self.data, batch, self.splits, self.device)
+                rows = [trained.row for trained in train_trials(self.data, batch, self.splits, self.device)]
                 common = {"seed": self.seed, "together": self.together}
                 record({"trial": missing[r]} | common | row for r, row in zip(batch, rows, strict=True))
             if len(recipes) < self.together:  # the space is exhausted
@@ -198,5 +198,6 @@ def finished_run(folder: Path, members: Sequence[Member], note: str) -> Run | No
         run = load_run(folder)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):  # there is no run, or only a part of it
         return None
-    is_same = isinstance(run, Run) and run.members == list(members) and note in run.info.warnings
-    return run if is_same else None
+    if isinstance(run, Run) and run.members == list(members) and note in run.info.warnings:
+        return run
+    return None

@@ -1,0 +1,479 @@
+"""Auto: the best ensemble that can be trained on a graph in a given time, for users who do not want to choose settings.
+
+First the baselines (MLP and GCN) and the suggested settings are trained, then the portfolio (`portfolio.toml`), then
+settings around the best, proposed by Optuna. Greedy selection on validation nodes combines the trained members of every
+split, and the ensemble is evaluated once on test nodes.
+"""
+
+import inspect
+import json
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from adaptkry.common import checks
+from adaptkry.common.files import write
+from adaptkry.common.journal import Journal
+from adaptkry.graphs.splits import Splits
+from adaptkry.models.recipe import PER_MEMBER, Recipe, check_names
+from adaptkry.selection.compare import half_width
+from adaptkry.selection.ensemble_selection import greedy_shares
+from adaptkry.selection.grid import alternatives, group_into_batches
+from adaptkry.selection.portfolio import method_recipe, portfolio
+from adaptkry.selection.sampler import draw_at_random, has_optuna, propose
+from adaptkry.selection.space import Space, space_of
+from adaptkry.selection.trial import TrainedTrial, Trial, best_trial, recipe_of, train_trials
+from adaptkry.training.data import GraphData, open_graph, training_key
+from adaptkry.training.ensemble import Ensemble, combine_runs, score
+from adaptkry.training.fit import choose_device, resolve_splits
+from adaptkry.training.loop import Callback
+from adaptkry.training.run import Run
+from adaptkry.training.run_folder import load_run
+from adaptkry.training.state import TrainingState
+
+log = logging.getLogger("adaptkry")
+
+TRIALS = "trials.jsonl"
+SUMMARY = "auto.json"
+WORK = "trials"  # folder of the trained trials while the search runs
+BASELINES = ("gcn", "mlp")  # always tried, so that the report can say what the edges contribute
+TOGETHER = 8  # recipes trained as one batch on a GPU; on the CPU a batch is no faster than its recipes in turn
+FIRST_SHARE = 0.5  # the largest share of the remaining time that one of the first trainings may take
+BATCH_SHARE = 0.7  # the same for every other batch
+RESERVE = 0.03  # share of the time that is kept for the selection and the test of the ensemble
+KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
+BASES = 3  # the search changes the settings of this many best shapes in turn
+FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine", "structure",
+           "batch_norm", "layer_norm", "label_hops")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `auto` is doing: for a progress line."""
+
+    elapsed: float  # seconds
+    time_limit: float  # seconds
+    best: float | None  # best mean validation score so far
+    trials: int  # finished trials
+    what: str  # what is being trained
+
+
+@dataclass(repr=False)
+class AutoResult:
+    """The result of `auto`.
+
+    Args:
+        ensemble: the ensemble; it predicts, is saved and is reported like a run.
+        trials: one row per recipe tried, with validation scores only.
+        baselines: test scores of each split [s] by name: largest class, mlp, gcn, and the best single training.
+        effects: what mattered, as differences of validation scores; see `effects_of`.
+        seconds: wall time.
+    """
+
+    ensemble: Ensemble
+    trials: list[Trial]
+    baselines: dict[str, list[float | None]]
+    effects: list[dict[str, Any]]
+    seconds: float
+
+    def predict(self, data: Any) -> torch.Tensor:
+        """Predict the most probable class of every node: [n]."""
+        return self.ensemble.predict(data)
+
+    def probabilities(self, data: Any) -> torch.Tensor:
+        """Predict class probabilities: [n, c]."""
+        return self.ensemble.probabilities(data)
+
+    def summary(self) -> str:
+        """Return the score of the ensemble, and what it is compared with."""
+        lines = [self.ensemble.summary(warnings=False)]
+        for name, scores in self.baselines.items():
+            known = [value for value in scores if value is not None]
+            if known:
+                lines.append(f"  {name}: {100 * float(np.mean(known)):.2f} %")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"AutoResult({len(self.trials)} trials, {self.seconds:.0f} s)\n{self.summary()}"
+
+
+def auto(
+    data: Any,
+    splits: Splits | str | None = None,
+    *,
+    count: int | None = None,
+    time_limit: float = 300.0,
+    device: str = "auto",
+    out: Path | str | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[Progress], object] = lambda _: None,
+    on_trial: Callable[[Trial], object] = lambda _: None,
+    **settings,
+) -> AutoResult:
+    """Train the best ensemble that the time allows; every choice is made on validation nodes.
+
+    Args:
+        data: everything that `fit` accepts except basis folders.
+        splits: `Splits`, or the name of a scheme; None chooses as `fit` does.
+        count: number of splits that a scheme draws.
+        time_limit: seconds, from this call to its return. At least one recipe is trained, however short it is.
+        device: "auto", "cpu" or "cuda".
+        out: folder for the trials, the ensemble and `auto.json`.
+        resume: continue the search in `out`; time that was spent before counts.
+        seed: seed of the search.
+        should_stop: called every few epochs; if it returns True, the search ends with the best so far.
+        on_progress: called every few epochs.
+        on_trial: called with each trial.
+        settings: settings that all recipes have, such as `epochs=200`.
+
+    Ctrl-C ends the search with the best so far.
+
+    >>> import adaptkry as ak
+    >>> result = ak.auto(ak.csbm(nodes=200, seed=0), count=2, time_limit=2, device="cpu", epochs=10)
+    >>> len(result.ensemble.results)
+    2
+    """
+    start = time.monotonic()
+    check_names(settings, inspect.signature(auto).parameters)
+    time_limit = check_time_limit(time_limit)
+    source = open_graph(data, "auto")
+    checks.classes(source.labels, source.info.class_names)
+    splits = resolve_splits(source, splits, count)
+    device = str(choose_device(device))
+    fixed = {name: value for name, value in settings.items() if value is not None}
+    with _journal(out, source, splits, seed, fixed, resume) if out is not None else nullcontext() as journal:
+        search = Search(source, splits, device, checks.count(seed, "seed"), fixed, start, time_limit)
+        search.on_progress, search.on_trial, search.should_stop = on_progress, on_trial, should_stop
+        search.journal = journal
+        if journal:
+            if (journal.folder / SUMMARY).exists() and (finished := _finished(journal)) is not None:
+                return finished
+            search.restore()
+        try:
+            search.run()
+        except KeyboardInterrupt:
+            if not any(trained.run for trained in search.trained):
+                raise
+            log.warning("interrupted; the best so far is used")
+        return search.finish()
+
+
+def check_time_limit(seconds: Any) -> float:
+    """Return the time limit in seconds; refuse what is not a positive number."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+        raise ValueError(f"time_limit must be a positive number of seconds; got {seconds!r}. Use for example 300.")
+    return float(seconds)
+
+
+def _journal(
+    out: Path | str, source: GraphData, splits: Splits, seed: int, fixed: dict[str, Any], resume: bool
+) -> Journal:
+    """Return the journal of the output folder, which records finished trials."""
+    texts = {name: repr(value) for name, value in fixed.items()}
+    key = training_key([], data=source.digest(splits), seed=seed, settings=texts)
+    request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), "seed": seed, **texts}
+    return Journal(out, key, command="auto", request=request, resume=resume, file=TRIALS, overwrite=False)
+
+
+def _finished(journal: Journal) -> AutoResult | None:
+    """Return the result in the folder, or None if it is damaged or incomplete."""
+    document = json.loads((journal.folder / SUMMARY).read_text(encoding="utf-8"))
+    ensemble = load_run(journal.folder)
+    assert isinstance(ensemble, Ensemble)
+    trials = [record | {"trial": int(name)} for name, record in journal.done.items()]
+    return AutoResult(ensemble, trials, document["baselines"], document["effects"], document["seconds"])
+
+
+@dataclass
+class Search:
+    """The state of `auto`: what was trained, and what to train next in the time that is left."""
+
+    data: GraphData
+    splits: Splits
+    device: str
+    seed: int
+    fixed: dict[str, Any]  # settings of the user
+    start: float  # time.monotonic() at the beginning
+    time_limit: float  # seconds
+    trained: list[TrainedTrial] = field(default_factory=list)
+    spent_before: float = 0.0  # seconds of an interrupted search that is resumed
+    journal: Journal | None = None
+    on_progress: Callable[[Progress], object] = lambda _: None
+    on_trial: Callable[[Trial], object] = lambda _: None
+    should_stop: Callable[[], bool] = lambda: False
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning, with those of an interrupted search."""
+        return time.monotonic() - self.start + self.spent_before
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left for training."""
+        return (1 - RESERVE) * self.time_limit - self.elapsed
+
+    @property
+    def rows(self) -> list[Trial]:
+        """The rows of all trials."""
+        return [trained.row for trained in self.trained]
+
+    def run(self) -> None:
+        """Train batch after batch until the time is over or nothing is left to try."""
+        suggested = self.data.recipe("adaptkry", **self.fixed)
+        for is_first, batch in self.batches(suggested):
+            if self.trained and (self.left < self.shortest() or self.should_stop()):
+                return
+            self.train(batch, FIRST_SHARE if is_first else BATCH_SHARE)
+
+    def shortest(self) -> float:
+        """Seconds below which it is not worth to begin another batch: a tenth of the fastest training so far."""
+        times = [row["seconds"] for row in self.rows if row["state"] == "complete"]
+        return max(0.5, 0.1 * min(times, default=0.0))
+
+    def batches(self, suggested: Recipe) -> Iterator[tuple[bool, list[Recipe]]]:
+        """Yield whether a batch is one of the first, and its recipes: baselines, portfolio, search."""
+        together = TOGETHER if self.device.startswith("cuda") else 1
+        baselines = [self.baselines(method, suggested) for method in BASELINES]
+        if together == 1:  # one recipe of each first, since time may be short
+            first = [[recipes[0]] for recipes in baselines if recipes]
+        else:
+            first = [batch for recipes in baselines for batch in group_into_batches(recipes)]
+        for batch in [*first, [suggested]]:
+            yield True, batch
+        groups = list(portfolio(self.data, suggested, self.fixed))
+        rounds = max(map(len, groups), default=0)
+        for number in range(0, rounds, together):
+            for group in groups:
+                if group[number : number + together]:
+                    yield False, group[number : number + together]
+        number = 0
+        while True:
+            batch = self.propose_batch(number, together)
+            if not batch:
+                return
+            yield False, batch
+            number += 1
+
+    def baselines(self, method: str, suggested: Recipe) -> list[Recipe]:
+        """Return the recipes of a baseline: its default first, then its fallback grid."""
+        scaling = {"normalise": suggested.normalise, "standardise": suggested.standardise}
+        settings = scaling | {name: value for name, value in self.fixed.items() if name in ("epochs", "patience")}
+        return list(dict.fromkeys([method_recipe(method, suggested, **settings),
+                                   *alternatives(method, None, **settings)]))  # fmt: skip
+
+    def train(self, batch: Sequence[Recipe], share: float) -> None:
+        """Train the recipes of a batch that were not tried before, for at most this share of the time left."""
+        tried = {recipe_of(row) for row in self.rows}
+        recipes = [recipe for recipe in batch if recipe not in tried]
+        if not recipes:
+            return
+        end = time.monotonic() + max(share * self.left, min(self.left, 2.0)) if self.left > 0 else time.monotonic()
+        what = f"{recipes[0].method}, {len(recipes)} recipes" if len(recipes) > 1 else recipes[0].method
+
+        def check(_: TrainingState) -> bool:
+            self.report(what)
+            return time.monotonic() > end or self.should_stop()
+
+        self.report(what)
+        callbacks: list[Callback] = [check]
+        for trained in train_trials(self.data, recipes, self.splits, self.device, predict=True, callbacks=callbacks):
+            self.add(trained)
+
+    def add(self, trained: TrainedTrial) -> None:
+        """Record a trial; weights are kept for the best ones only."""
+        row = {"trial": len(self.trained), "elapsed": self.elapsed, **trained.row}
+        self.trained.append(TrainedTrial(row, trained.run))
+        if self.journal:
+            if trained.run is not None:
+                save_trial(trained.run, self.trial_folder(row["trial"]))
+            self.journal.add(str(row["trial"]), {name: value for name, value in row.items() if name != "trial"})
+        self.on_trial(row)
+        kept = [i for i, other in enumerate(self.trained) if other.run is not None]
+        if len(kept) > KEPT_TRIALS:
+            worst = min(kept, key=lambda i: self.trained[i].row["validation"] or -1.0)
+            if self.trained[worst].row["method"] not in BASELINES:
+                self.trained[worst] = TrainedTrial(self.trained[worst].row, None)
+
+    def report(self, what: str) -> None:
+        """Report progress."""
+        scores = [row["validation"] for row in self.rows if row["validation"] is not None]
+        best = max(scores, default=None)
+        self.on_progress(Progress(self.elapsed, self.time_limit, best, len(self.trained), what))
+
+    def propose_batch(self, number: int, together: int) -> list[Recipe]:
+        """Return recipes around the best ones: even rounds change rates only, odd rounds the shape as well."""
+        good = sorted(
+            (row for row in self.rows if row["state"] == "complete" and row["method"] not in BASELINES),
+            key=lambda row: row["validation"],
+            reverse=True,
+        )
+        if not good:
+            return []
+        bases = [group[0] for group in group_into_batches(map(recipe_of, good))][:BASES]
+        base = bases[number % len(bases)]
+        space = self.space(base)
+        shape_space = {name: kind for name, kind in space.items() if name not in PER_MEMBER}
+        rate_space = {name: kind for name, kind in space.items() if name in PER_MEMBER}
+        seed = 1_000_003 * self.seed + number
+        same = [(vars(recipe_of(row)), row["validation"]) for row in good if row["method"] == base.method]
+        if number % 2 and shape_space:
+            base = self.valid(base, next(self.proposals(shape_space, same, seed))) or base
+        tried = {recipe_of(row) for row in self.rows}
+        batch: list[Recipe] = []
+        for settings in _first(self.proposals(rate_space, same, seed), 20 * together):
+            candidate = self.valid(base, settings)
+            if candidate is not None and candidate not in tried and candidate not in batch:
+                batch.append(candidate)
+            if len(batch) == together:
+                break
+        return batch
+
+    def space(self, base: Recipe) -> Space:
+        """Return the settings to vary around a recipe."""
+        return space_of(base, set(self.fixed), self.data.graph.is_directed)
+
+    def proposals(self, space: Space, scored: list, seed: int) -> Iterator[dict[str, Any]]:
+        """Return proposals of Optuna, or random ones on a machine without it."""
+        return propose(space, scored, seed) if has_optuna() else draw_at_random(space, seed)
+
+    def valid(self, base: Recipe, settings: dict[str, Any]) -> Recipe | None:
+        """Return the recipe with these settings; None if they do not fit together."""
+        try:
+            candidate = replace(base, **settings)
+            self.data.check_recipe(candidate)
+        except ValueError:
+            return None
+        return candidate
+
+    def trial_folder(self, number: int) -> Path:
+        """Return the folder of a trial."""
+        assert self.journal is not None
+        return self.journal.folder / WORK / str(number)
+
+    def restore(self) -> None:
+        """Load the trials of an interrupted search."""
+        assert self.journal is not None
+        for name, record in self.journal.done.items():
+            folder = self.trial_folder(int(name))
+            run = load_trial(folder) if (folder / "run.json").exists() else None
+            self.trained.append(TrainedTrial({"trial": int(name), **record}, run))
+            self.spent_before = max(self.spent_before, float(record["elapsed"]))
+
+    def finish(self) -> AutoResult:
+        """Select the ensemble on validation nodes, evaluate it once on test nodes, and write it to the folder."""
+        best_trial(self.rows)  # raises an error with the reason if all failed
+        parts = [trained.run for trained in self.trained if trained.run is not None]
+        metric = self.data.info.metric
+        shares = greedy_shares(parts, self.data.labels, self.splits, metric)
+        ensemble = combine_runs(parts, shares, self.data, self.splits, combine="greedy")
+        baselines = self.baseline_scores(parts)
+        result = AutoResult(ensemble, self.rows, baselines, effects_of(self.rows), self.elapsed)
+        if self.journal:
+            ensemble.save(self.journal.folder)
+            document = {"baselines": baselines, "effects": result.effects, "seconds": result.seconds}
+            write(self.journal.folder / SUMMARY, json.dumps(document | {"time_limit": self.time_limit}, indent=1))
+            shutil.rmtree(self.journal.folder / WORK, ignore_errors=True)
+        return result
+
+    def baseline_scores(self, parts: Sequence[Run]) -> dict[str, list[float | None]]:
+        """Return test scores per split [s]: the largest class, each baseline and the best training on validation."""
+        found: dict[str, list[float | None]] = {"largest class": list(self.largest_class())}
+        for name in (*BASELINES, "best single training"):
+            of_method = [part for part in parts if name not in BASELINES or part.recipes[0].method == name]
+            found[name] = self.best_scores(of_method)
+        return found
+
+    def best_scores(self, parts: Sequence[Run]) -> list[float | None]:
+        """Return the test score of the best member on validation of each split [s]."""
+        scores: list[float | None] = []
+        for split in range(len(self.splits)):
+            candidates = [
+                (result.validation, part, i)
+                for part in parts
+                for i, (member, result) in enumerate(zip(part.members, part.results, strict=True))
+                if member.split == split and result.validation is not None
+            ]
+            if not candidates:
+                scores.append(None)
+                continue
+            _, part, i = max(candidates, key=lambda candidate: candidate[0])
+            assert part.predicted is not None
+            mask = self.splits.test[split : split + 1]
+            scores += score(self.data.info.metric, part.predicted[i : i + 1], self.data.labels, mask)
+        return scores
+
+    def largest_class(self) -> list[float]:
+        """Return the test score per split [s] of always predicting the largest class of the training nodes."""
+        labels, c = self.data.labels, self.data.graph.classes
+        sizes = torch.stack([torch.bincount(labels[mask], minlength=c) for mask in self.splits.train])  # [s, c]
+        constant = torch.nn.functional.one_hot(sizes.argmax(1), c).float()[:, None].expand(-1, len(labels), -1)
+        return score(self.data.info.metric, constant, labels, self.splits.test)
+
+
+def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Compare the values of each factor that was varied: the best trial of a value with the best trial of all.
+
+    Each entry has the factor, the value, the number of trials with it, and the mean difference of the validation scores
+    over the splits with half the width of its 95 % interval; the best trial itself has difference 0.
+    """
+    good = [trial for trial in trials if trial["state"] == "complete"]
+    if not good:
+        return []
+    best = max(good, key=lambda trial: trial["validation"])
+    found = []
+    for factor in FACTORS:
+        if factor not in best["settings"]:
+            continue
+        values: dict[str, list[Trial]] = {}
+        for trial in good:
+            values.setdefault(_text(trial["settings"][factor]), []).append(trial)
+        if len(values) < 2:
+            continue
+        for value, having in values.items():
+            top = max(having, key=lambda trial: trial["validation"])
+            differences = np.array(top["validations"]) - np.array(best["validations"])
+            found.append(
+                {"factor": factor, "value": value, "trials": len(having), "difference": float(differences.mean()),
+                 "half_width": half_width(differences)}
+            )  # fmt: skip
+    return found
+
+
+def _text(value: Any) -> str:
+    """Return a setting as text."""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _first(values: Iterable, count: int) -> Iterator:
+    """Yield at most `count` values."""
+    return (value for value, _ in zip(values, range(count), strict=False))
+
+
+def save_trial(run: Run, folder: Path) -> None:
+    """Write a trained trial with its predictions."""
+    from safetensors.torch import save
+
+    assert run.predicted is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "predicted.safetensors", save({"predicted": run.predicted.contiguous()}))
+    run.save(folder)  # last: run.json marks a complete trial
+
+
+def load_trial(folder: Path) -> Run:
+    """Read what `save_trial` wrote."""
+    from safetensors.torch import load_file
+
+    run = load_run(folder)
+    assert isinstance(run, Run)
+    run.predicted = load_file(folder / "predicted.safetensors")["predicted"]
+    return run

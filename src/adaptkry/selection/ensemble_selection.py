@@ -1,0 +1,89 @@
+"""Greedy ensemble selection with repetition on validation nodes (Caruana et al., ICML 2004), split by split.
+
+Only the validation nodes of a split choose its members and their shares; test nodes are not used.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from adaptkry.graphs.splits import Splits
+from adaptkry.training.metrics import pick_metric
+from adaptkry.training.run import Run
+
+ROUNDS = 25  # members added per split, with repetition
+CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
+
+
+def greedy_counts(probabilities: Tensor, classes: Tensor, metric: str, rounds: int = ROUNDS) -> Tensor:
+    """Return how often each candidate is in the ensemble: [k].
+
+    In every round the candidate is added with which the mean of the probabilities scores best; of equally good ones
+    the one with the lowest log loss. The ensemble after the best round is returned, the earliest of equally good ones.
+
+    Args:
+        probabilities: class probabilities of k candidates on the validation nodes, [k, m, c].
+        classes: the true classes [m].
+        metric: "accuracy" or "roc_auc".
+        rounds: number of rounds.
+
+    >>> right, wrong = [0.9, 0.1], [0.2, 0.8]
+    >>> greedy_counts(torch.tensor([[right, wrong], [wrong, right], [right, right]]), torch.tensor([0, 0]), "accuracy")
+    tensor([0, 0, 1])
+    """
+    k, m, _ = probabilities.shape
+    measure = pick_metric(metric)
+    classes_of_all, mask = classes.expand(k, -1), torch.ones(k, m, dtype=torch.bool)
+    total, counts = torch.zeros_like(probabilities[0]), torch.zeros(k, dtype=torch.long)
+    best_counts, best = counts, (-torch.inf, -torch.inf)
+    for number in range(1, rounds + 1):
+        means = (total + probabilities) / number  # [k, m, c]
+        scores = torch.nan_to_num(measure(means, classes_of_all, mask).double(), nan=-1.0)  # [k]
+        likelihood = means.gather(2, classes_of_all[:, :, None]).clamp(min=1e-12).log().mean((1, 2)).double()  # [k]
+        is_best = scores >= scores.max() - 1e-12
+        winner = int(torch.where(is_best, likelihood, -torch.inf).argmax())
+        total, counts = total + probabilities[winner], counts.clone()
+        counts[winner] += 1
+        value = (float(scores[winner]), float(likelihood[winner]))
+        if value[0] > best[0] + 1e-12 or (value[0] >= best[0] - 1e-12 and value[1] > best[1] + 1e-6):
+            best, best_counts = value, counts
+    return best_counts
+
+
+def greedy_shares(
+    parts: Sequence[Run], labels: Tensor, splits: Splits, metric: str, rounds: int = ROUNDS
+) -> list[list[float]]:
+    """Return the share of each member of each part in the ensemble of its split.
+
+    Args:
+        parts: runs with `predicted`, on the same data and splits.
+        labels: the class of each node [n].
+        splits: the splits.
+        metric: "accuracy" or "roc_auc".
+        rounds: number of members added per split, with repetition.
+    """
+    shares = [[0.0] * len(part.members) for part in parts]
+    for split in range(len(splits)):
+        found = [
+            (result.validation, p, i)
+            for p, part in enumerate(parts)
+            for i, (member, result) in enumerate(zip(part.members, part.results, strict=True))
+            if member.split == split and result.validation is not None
+        ]
+        best_first = sorted(found, key=lambda candidate: candidate[0], reverse=True)[:CANDIDATES]  # a stable sort
+        if not best_first:
+            continue
+        nodes = splits.validation[split].nonzero()[:, 0]
+        probabilities = torch.stack([_predicted(parts[p])[i, nodes] for _, p, i in best_first])  # [k, m, c]
+        counts = greedy_counts(probabilities, labels[nodes], metric, rounds)
+        for (_, p, i), count in zip(best_first, counts.tolist(), strict=True):
+            shares[p][i] = count / int(counts.sum())
+    return shares
+
+
+def _predicted(part: Run) -> Tensor:
+    """Return the predictions of a part; raise an error if they were not kept."""
+    if part.predicted is None:
+        raise ValueError("an ensemble needs the predictions of its members; got a run without. Use fit(predict=True).")
+    return part.predicted
