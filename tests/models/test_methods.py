@@ -50,7 +50,7 @@ class InitialModel:
     """A method with initial weights on a graph, and its logits at all nodes."""
 
     def __init__(self, method: str, graph: Graph, **changes):
-        self.recipe = recipe(method, hidden=6, normalise=False, **changes)
+        self.recipe = recipe(method, normalise=False, **{"hidden": 6} | changes)
         self.inputs = model_inputs(graph, self.recipe)
         self.shape = ModelShape(self.recipe, len(self.inputs.terms), D, C)
         self.weights = batched.initial_weights(self.shape, [(seed, self.recipe) for seed in range(B)])
@@ -79,10 +79,9 @@ class TestAgainstPyG:
         model = InitialModel("gcn", graph)
         for i in range(B):
             first, second = GCNConv(D, 6), GCNConv(6, C)
-            first.lin.weight.data = model.weight("mlp/1/weight", i).T
-            first.bias.data = model.weight("mlp/2/bias", i)[0]
-            second.lin.weight.data = model.weight("mlp/5/weight", i).T
-            second.bias.data = model.weight("mlp/7/bias", i)[0]
+            for layer, conv in enumerate((first, second)):
+                conv.lin.weight.data = model.weight(f"mlp/2/weight{layer}", i).T
+                conv.bias.data = model.weight(f"mlp/2/bias{layer}", i)[0]
             edges = edges_of(graph, "keep")  # PyG adds only the missing self-loops
             expected = second(torch.relu(first(graph.x, edges)), edges)
             assert_close(model.logits()[i], expected, rtol=1e-5, atol=1e-5)
@@ -317,7 +316,7 @@ COUPLED = [name for name in METHODS if recipe(name).propagates]
 @pytest.mark.parametrize("method", COUPLED)
 def test_a_coupled_member_trained_separately_equals_the_same_member_in_a_batch(method):
     graph = csbm(nodes=90, phi=-0.5, features=6, classes=3, seed=0)
-    used = recipe(method, hidden=5, epochs=12, degree=None if METHODS[method].settings.get("degree") else 3)
+    used = recipe(method, hidden=8, epochs=12, degree=None if METHODS[method].settings.get("degree") else 3)
     split = splits.stratified(graph.y, count=2)
     inputs = model_inputs(graph, used)
     shape = ModelShape(used, len(inputs.terms), 6, 3)

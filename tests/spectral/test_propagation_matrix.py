@@ -7,7 +7,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import to_dense_adj
 
-from adaptkry.graphs.graph import Direction, Graph
+from adaptkry.common.choices import Direction, Normalisation
+from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.operators import ALL_COLUMNS, Diagonal
 from adaptkry.spectral.propagation_matrix import CpuProduct, CsrProduct, Laplacian, Propagation, backend
@@ -15,16 +16,18 @@ from contracts import OPERATOR_CONTRACT, TOLERANCE, assert_close, assert_same_bi
 from strategies import graphs, random_edges, random_graph, random_weights
 
 DIRECTIONS: tuple[Direction, ...] = ("both", "out", "in")
+NORMALISATIONS: tuple[Normalisation, ...] = ("symmetric", "row", "column")
 FLOATS = (torch.float32, torch.float64)
 TAUS = [0.1, 0.5, 1.0, 1.5, 1.9]
 one_tau = st.floats(0.1, 1.9) | st.sampled_from(TAUS)
 some_taus = one_tau | st.lists(one_tau, min_size=1, max_size=3)
+normalisations = st.sampled_from(NORMALISATIONS)
 
 
 @OPERATOR_CONTRACT
-@given(graph=graphs(), tau=some_taus, direction=st.sampled_from(DIRECTIONS))
-def test_propagation_satisfies_the_operator_contract(check, graph, tau, direction):
-    check(Propagation(graph, tau, direction))
+@given(graph=graphs(), tau=some_taus, direction=st.sampled_from(DIRECTIONS), normalisation=normalisations)
+def test_propagation_satisfies_the_operator_contract(check, graph, tau, direction, normalisation):
+    check(Propagation(graph, tau, direction, normalisation=normalisation))
 
 
 @OPERATOR_CONTRACT
@@ -33,7 +36,9 @@ def test_laplacian_satisfies_the_operator_contract(check, graph, tau):
     check(Laplacian(graph, tau))
 
 
-def by_formula(graph: Graph, tau: float, direction: Direction) -> torch.Tensor:
+def by_formula(
+    graph: Graph, tau: float, direction: Direction, normalisation: Normalisation = "symmetric"
+) -> torch.Tensor:
     """The formula in the docstring of `Propagation`, entry by entry."""
     A = graph.adjacency.toarray()
     A = {"both": np.maximum(A, A.T), "out": A, "in": A.T}[direction] if graph.is_directed else A
@@ -43,18 +48,28 @@ def by_formula(graph: Graph, tau: float, direction: Direction) -> torch.Tensor:
     P = np.zeros((n, n))
     for i in range(n):
         for j in range(n):
-            size = abs((tau * rows[i] + 1 - tau) * (tau * columns[j] + 1 - tau))
+            left, right = abs(tau * rows[i] + 1 - tau), abs(tau * columns[j] + 1 - tau)
+            size = {"symmetric": np.sqrt(left * right), "row": left, "column": right}[normalisation]
             # A zero degree scales only the diagonal entry 1 - tau = 0 of its node, and 0 stays 0.
-            P[i, j] = 0 if size == 0 else (tau * A[i, j] + (1 - tau) * (i == j)) / np.sqrt(size)
+            P[i, j] = 0 if size == 0 else (tau * A[i, j] + (1 - tau) * (i == j)) / size
         P[i, i] = 1 if isolated[i] else P[i, i]
     return torch.from_numpy(P)
 
 
-@given(graph=graphs(max_nodes=12), tau=one_tau, direction=st.sampled_from(DIRECTIONS))
-def test_matrix_equals_its_formula_also_at_sinks_and_sources(graph, tau, direction):
-    P = Propagation(graph, tau, direction)
-    assert_close(P.to_dense(), by_formula(graph, tau, direction), rtol=1e-12, atol=1e-14)
+@given(graph=graphs(max_nodes=12), tau=one_tau, direction=st.sampled_from(DIRECTIONS), normalisation=normalisations)
+def test_matrix_equals_its_formula_also_at_sinks_and_sources(graph, tau, direction, normalisation):
+    P = Propagation(graph, tau, direction, normalisation=normalisation)
+    assert_close(P.to_dense(), by_formula(graph, tau, direction, normalisation), rtol=1e-12, atol=1e-14)
     assert (P @ torch.ones(graph.nodes, 2)).isfinite().all()
+
+
+@given(graph=graphs(), direction=st.sampled_from(DIRECTIONS))
+def test_row_normalisation_is_the_mean_over_neighbours_and_zero_without_any(graph, direction):
+    P = Propagation(graph, 1.0, direction, isolated=0.0, normalisation="row")
+    has_neighbours = P.graph.degree("out") > 0
+    means = P @ torch.ones(graph.nodes, 1, dtype=torch.float64)
+    assert_close(means[:, 0], has_neighbours.double(), rtol=0, atol=1e-14)
+    assert P.T.normalisation == "column"
 
 
 def normalised_by_pyg(graph: Graph, loops: bool) -> torch.Tensor:
@@ -147,8 +162,10 @@ def test_the_layout_of_a_signal_in_memory_does_not_matter(layout):
 @pytest.mark.parametrize("tau", [0.8, [0.4, 1.0, 1.7]], ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("directed", [False, True], ids=["undirected", "directed"])
-def test_gradient_is_the_transposed_product(directed, direction, tau):
-    P = Propagation(random_graph(5, n=10, directed=directed, weighted=True), tau, direction)
+@pytest.mark.parametrize("normalisation", NORMALISATIONS)
+def test_gradient_is_the_transposed_product(directed, direction, tau, normalisation):
+    graph = random_graph(5, n=10, directed=directed, weighted=True)
+    P = Propagation(graph, tau, direction, normalisation=normalisation)
     x = random_signal(10, 2).requires_grad_()
     product = P @ x
     g = random_signal(*product.shape)
@@ -236,11 +253,14 @@ def test_a_signal_on_another_device_raises():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("tau", [0.8, [0.4, 1.0, 1.7]], ids=str)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-def test_cuda_equals_cpu_and_repeats_to_the_bit(weighted, direction, tau):
+@pytest.mark.parametrize(
+    ("weighted", "normalisation"), [(False, "symmetric"), (True, "symmetric"), (False, "row")], ids=str
+)
+def test_cuda_equals_cpu_and_repeats_to_the_bit(weighted, normalisation, direction, tau):
     edges = np.hstack([random_edges(8, 2000, 20_000), [[0] * 1000, range(1000)]])  # node 0 is a hub
     weights = random_weights(8, edges.shape[1]) if weighted else None
-    P = Propagation(Graph(edges, nodes=2000, weights=weights, directed=True), tau, direction)
+    graph = Graph(edges, nodes=2000, weights=weights, directed=True)
+    P = Propagation(graph, tau, direction, normalisation=normalisation)
     on_cuda = P.to("cuda")
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-13)):
         for columns in (1, 7, 200):

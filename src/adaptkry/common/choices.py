@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 Scheme = Literal["class_balanced", "class_balanced_bernnet", "class_permuted", "stratified", "uniform", "fixed"]
 Direction = Literal["both", "out", "in"]
+Normalisation = Literal["symmetric", "row", "column"]  # of the propagation matrix
 ExecutorName = Literal["inline", "processes", "dask"]
 StoredDtype = Literal["float32", "bfloat16"]
 

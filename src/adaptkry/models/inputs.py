@@ -71,7 +71,8 @@ def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
 def propagation(graph: Graph, recipe: Recipe, taus, direction: str) -> Propagation:
     """Return the propagation matrix of a recipe."""
     loops = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
-    return Propagation(loops[recipe.self_loops](graph), taus, direction, isolated=recipe.isolated)  # type: ignore[arg-type]
+    scaling = {"isolated": recipe.isolated, "normalisation": recipe.normalisation}
+    return Propagation(loops[recipe.self_loops](graph), taus, direction, **scaling)  # type: ignore[arg-type]
 
 
 def basis_terms(P: Propagation, x: Tensor, recipe: Recipe) -> Tensor:

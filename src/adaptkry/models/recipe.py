@@ -12,7 +12,16 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.models.methods import METHODS
-from adaptkry.models.stages import CombineHops, Input, Linear, PolynomialFilter, ResidualMLP, Stage, stage_from_dict
+from adaptkry.models.stages import (
+    CombineHops,
+    Input,
+    Linear,
+    MessagePassing,
+    PolynomialFilter,
+    ResidualMLP,
+    Stage,
+    stage_from_dict,
+)
 from adaptkry.spectral.filters import PARAMETRISATIONS
 from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.signal_bases import ALL_BASES
@@ -40,6 +49,10 @@ class Recipe:
     self_loops: Literal["keep", "drop", "add"] = setting(
         "keep", "Whether to keep or drop self-loops of the graph, or add one to every node."
     )
+    normalisation: Literal["symmetric", "row", "column"] = setting(
+        "symmetric",
+        "Divide entries by the roots of both degrees, by row sums (the mean over neighbours), or by column sums.",
+    )
     isolated: float = setting(1.0, "Share of its signal that a node without edges keeps at tau = 1.")
     # the basis
     basis: str = setting("krylov", "Name of the basis.")
@@ -63,12 +76,15 @@ class Recipe:
     damping: float = setting(0.0, "Polynomial coefficient decomposition with this alpha; 0 is off.", at_least=0)
     # the layers
     hidden: int = setting(64, "Number of hidden units.", at_least=1)
-    layers: int = setting(2, "Number of dense layers.", at_least=1)
+    layers: int = setting(2, "Number of dense layers, or of graph convolutions.", at_least=1)
+    heads: int = setting(8, "Number of attention heads, among which hidden units are divided.", at_least=1)
     batch_norm: bool = setting(False, "Batch norm between dense layers.")
     layer_norm: bool = setting(False, "Layer norm between dense layers.")
     mlp_dropout: float = setting(0.5, "Dropout rate before dense layers.", at_least=0, below=1)
     input_dropout: float = setting(0.0, "Dropout rate of the features.", at_least=0, below=1)
-    filter_dropout: float = setting(0.0, "Dropout rate of basis terms, or before the filter.", at_least=0, below=1)
+    filter_dropout: float = setting(
+        0.0, "Dropout rate of basis terms, before the filter, or of attention.", at_least=0, below=1
+    )
     # the training
     optimiser: Literal["adam", "adamw", "logistic"] = setting(
         "adam", "Gradient descent (adam, adamw), or exact logistic regression on the best of the terms (logistic)."
@@ -158,6 +174,11 @@ class Recipe:
             given = "the optimiser logistic" if self.is_exact else "the loss binary"
             raise ValueError(
                 f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out."
+            )
+        if MessagePassing("gat") in self.stages and self.layers > 1 and self.hidden % self.heads:
+            raise ValueError(
+                f"hidden must be a multiple of heads; got hidden {self.hidden} and heads {self.heads}. Use for example "
+                f"hidden {-(-self.hidden // self.heads) * self.heads}."
             )
         if self.terms == "first" and any(isinstance(stage, CombineHops) for stage in self.stages):
             raise ValueError(f"{self.method} combines hops, so terms must be all or last; got first. Use mlp instead.")

@@ -4,7 +4,8 @@ r"""The propagation matrix of a graph, for one tau or several, and its Laplacian
     P_\tau = S\,A_\tau\,T, \qquad A_\tau = \tau A + (1-\tau) I, \qquad S = D_{out}^{-1/2},\; T = D_{in}^{-1/2}
 
 where :math:`D_{out}` and :math:`D_{in}` are the diagonal matrices of the row and column sums of :math:`A_\tau`. For an
-undirected graph both are :math:`D_\tau`, and :math:`P_\tau = D_\tau^{-1/2} A_\tau D_\tau^{-1/2}` is symmetric.
+undirected graph both are :math:`D_\tau`, and :math:`P_\tau = D_\tau^{-1/2} A_\tau D_\tau^{-1/2}` is symmetric. With the
+normalisation "row", :math:`S = D_{out}^{-1}` and :math:`T = I`: the product is a mean over neighbours.
 
 A product takes three steps: scale by T, sum over neighbours (`kernels`), then scale by S and add the diagonal.
 `scalings`, `factors` and `finish` implement the first and the last step; `outofcore/` uses them too.
@@ -26,9 +27,10 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-from adaptkry.common.choices import Direction
+from adaptkry.common.choices import Direction, Normalisation
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.graph import Graph
+from adaptkry.spectral.attention import EdgeLists
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.operators import ALL_COLUMNS, Operator
 
@@ -45,6 +47,8 @@ class Propagation(Operator):
             nodes it points to; "in" is the transpose of "out".
         isolated: diagonal entry of nodes without edges at tau = 1: 1 (see below) or 0 (as in the code of most other
             methods). At every other tau it is 1.
+        normalisation: "symmetric"; "row": every row is divided by its sum, so that the product at tau = 1 is the mean
+            over neighbours (GraphSAGE); "column": every column is, which is the transpose of "row" with edges reversed.
 
     Shapes:
         - one tau: [n] -> [n], [n, d] -> [n, d]
@@ -67,19 +71,23 @@ class Propagation(Operator):
         direction: Direction = "both",
         *,
         isolated: float = 1.0,
+        normalisation: Normalisation = "symmetric",
     ):
         self.taus: tuple[float, ...] = checks.taus(tau)
         views = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
         self.graph = pick(views, direction, "direction")(graph)
-        self.direction, self.isolated = direction, isolated
+        self.direction, self.isolated, self.normalisation = direction, isolated, normalisation
         rows, columns = self.graph.degree("out"), self.graph.degree("in")  # [n]
-        self.left, self.right, self.diagonal = scalings(rows, columns, self.taus, isolated)  # [r, n] each
+        self.left, self.right, self.diagonal = scalings(  # [r, n] each
+            rows, columns, self.taus, isolated, normalisation=normalisation
+        )
         self.device = torch.device("cpu")
         self._transpose: Propagation | None = None
         self._products: dict[torch.dtype, Callable[[Tensor], Tensor]] = {}
+        self._edge_lists: EdgeLists | None = None
         super().__init__(
             (self.graph.nodes, self.graph.nodes),
-            is_symmetric=not self.graph.is_directed,
+            is_symmetric=not self.graph.is_directed and normalisation == "symmetric",
             is_batched=not hasattr(tau, "__float__") or getattr(tau, "ndim", 0) == 1,  # a list, or an array of taus
             panel=kernels.panel_width(self.graph.nodes),
         )
@@ -100,9 +108,11 @@ class Propagation(Operator):
         if self.is_symmetric:
             return self
         if self._transpose is None:  # cached: every backward pass needs it
-            taus = self.taus if self.is_batched else self.taus[0]
-            self._transpose = Propagation(self.graph, taus, "in", isolated=self.isolated).to(self.device)
-            self._transpose.direction = "in" if self.direction == "out" else "out"
+            transpose = self.to(self.device)  # a copy
+            transpose.graph, transpose.left, transpose.right = self.graph.transposed(), self.right, self.left
+            transpose.direction = REVERSED[self.direction]
+            transpose.normalisation = TRANSPOSED[self.normalisation]
+            self._transpose = transpose
         return self._transpose
 
     def to(self, device: torch.device | str | Tensor) -> "Propagation":
@@ -110,8 +120,15 @@ class Propagation(Operator):
         moved = copy(self)
         moved.device = device.device if isinstance(device, Tensor) else torch.device(device)
         moved.panel = kernels.panel_width(self.shape[0]) if moved.device.type == "cpu" else ALL_COLUMNS
-        moved._transpose, moved._products = None, {}
+        moved._transpose, moved._products, moved._edge_lists = None, {}, None
         return moved
+
+    @property
+    def edge_lists(self) -> EdgeLists:
+        """The edges on the operator's device, for models that learn the weights of edges."""
+        if self._edge_lists is None:
+            self._edge_lists = EdgeLists(self.graph, self.device)
+        return self._edge_lists
 
     def __matmul__(self, x: Tensor) -> Tensor:
         checks.signal(x, self.shape[0], len(self.taus) if self.is_batched else None)
@@ -168,6 +185,10 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
         return _Product.apply(gradient, ctx.operator.T), None  # type: ignore[return-value]
+
+
+REVERSED: dict[str, Direction] = {"both": "both", "out": "in", "in": "out"}
+TRANSPOSED: dict[str, Normalisation] = {"symmetric": "symmetric", "row": "column", "column": "row"}
 
 
 # Backends: each is built from a Propagation and a dtype, and maps [r, n, d] to [r, n, d] on one kind of device.
@@ -253,7 +274,12 @@ class CsrProduct:
 
 
 def scalings(
-    rows: Tensor, columns: Tensor, taus: Sequence[float], isolated: float = 1.0, first: int = 0
+    rows: Tensor,
+    columns: Tensor,
+    taus: Sequence[float],
+    isolated: float = 1.0,
+    first: int = 0,
+    normalisation: Normalisation = "symmetric",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """S, T and the diagonal of A_tau, each [r, n] in float64, from the row and column sums [n] of A.
 
@@ -264,6 +290,9 @@ def scalings(
     each = torch.tensor(taus, dtype=torch.float64)[:, None]
     left = inverse_root(rows, each, first).masked_fill(has_no_edge, 1.0)
     right = inverse_root(columns, each, first).masked_fill(has_no_edge, 1.0)
+    one = torch.ones_like(left)
+    scaled = {"symmetric": (left, right), "row": (left.square(), one), "column": (one, right.square())}
+    left, right = pick(scaled, normalisation, "normalisation")
     kept = torch.where(each == 1, isolated, 1.0)
     return left, right, torch.where(has_no_edge, kept, 1 - each)
 

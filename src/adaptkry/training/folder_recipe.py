@@ -17,6 +17,7 @@ FIXED: dict[str, Any] = {
     "standardise": False,
     "hop_norm": False,
     "self_loops": "keep",
+    "normalisation": "symmetric",
     "isolated": 1.0,
 }
 REMEDY = {
@@ -24,6 +25,7 @@ REMEDY = {
     "standardise": "Features are scaled before they are propagated: scale them in the graph, and propagate again",
     "hop_norm": "A folder does not hold the norms of whole hops: leave it out, the weights of hops are learned",
     "self_loops": "Self-loops belong to the graph that was propagated: change them there",
+    "normalisation": "A basis on disk is computed with the symmetric matrix",
     "isolated": "A node without edges keeps its signal in a basis on disk",
 }
 

@@ -7,14 +7,15 @@ from typing import Any
 from adaptkry.common.lookup import pick
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights
 from adaptkry.models.stages.dense import Bias, Dropout, FixedNoise, Linear, LinearPerHop, ReLU
+from adaptkry.models.stages.message_passing import MessagePassing
 from adaptkry.models.stages.propagation import ARMA, BasisTerms, PolynomialFilter, Propagate, filter_weights
 from adaptkry.models.stages.residual_mlp import ResidualMLP, initial_statistics
 from adaptkry.models.stages.sources import AllTerms, CombineHops, Input, SelectRows
 
 __all__ = [
     "ARMA", "STAGES", "AllTerms", "BasisTerms", "Bias", "CombineHops", "Dropout", "FixedNoise", "Input", "Linear",
-    "LinearPerHop", "ModelShape", "PolynomialFilter", "Propagate", "ReLU", "ResidualMLP", "SelectRows", "Stage",
-    "StageContext", "Weights", "filter_weights", "initial_statistics", "stage_from_dict",
+    "LinearPerHop", "MessagePassing", "ModelShape", "PolynomialFilter", "Propagate", "ReLU", "ResidualMLP",
+    "SelectRows", "Stage", "StageContext", "Weights", "filter_weights", "initial_statistics", "stage_from_dict",
 ]  # fmt: skip
 
 STAGES: dict[str, type[Stage]] = {
@@ -28,6 +29,7 @@ STAGES: dict[str, type[Stage]] = {
     "Input": Input,
     "Linear": Linear,
     "LinearPerHop": LinearPerHop,
+    "MessagePassing": MessagePassing,
     "PolynomialFilter": PolynomialFilter,
     "Propagate": Propagate,
     "ReLU": ReLU,

@@ -79,9 +79,9 @@ def as_csr(matrix: Tensor) -> Tensor:
 def gather_sum(indptr: Tensor, indices: Tensor, table: Tensor, weights: Tensor | None = None) -> Tensor:
     """Row i of the result is the (weighted) sum of the table's rows `indices[indptr[i]:indptr[i + 1]]`.
 
-    Shapes: indptr [n + 1], indices [nnz], table [n, w] contiguous on the CPU, weights [nnz] or None -> [n, w].
+    Shapes: indptr [n + 1], indices [nnz], table [any, w] contiguous, weights [nnz] or None -> [n, w].
     """
-    if table.dtype == torch.float32:
+    if table.dtype == torch.float32 or table.is_cuda:
         return embedding_bag(indices, table, indptr, mode="sum", include_last_offset=True, per_sample_weights=weights)
     values = table.new_ones(1).expand(len(indices)) if weights is None else weights
     matrix = csr(indptr, indices, values, (len(indptr) - 1, len(table)))
