@@ -58,6 +58,7 @@ class Graph:
     weights: Tensor | None  # [nnz] float64
     features: Any  # [n, d] tensor, SciPy CSR, or None
     y: Tensor  # [n] int64
+    edge_results: dict[Any, Any]  # results computed from the edges; copies with the same edges share them
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class Graph:
         self.weights = None if weights is None else torch.from_numpy(matrix.data)
         self.features = None if features is None else checks.features(features, n)
         self.y = torch.full((n,), -1) if labels is None else checks.labels(labels, n)
+        self.edge_results = {}
 
     @classmethod
     def from_scipy(cls, adjacency, features=None, labels=None, *, weighted: bool = False, **options) -> "Graph":

@@ -20,7 +20,7 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         graph: the whole graph, with which X is an array of node numbers. None: pass features and edges to `fit`.
-        taus, degree, directions, hidden, layers, mlp_lr, filter_lr, mlp_decay, filter_decay, mlp_dropout,
+        taus, degree, directions, structure, hidden, layers, mlp_lr, filter_lr, mlp_decay, filter_decay, mlp_dropout,
             filter_dropout, epochs, patience: as in `Recipe`.
         validation: share of the training nodes that is held out to choose the best epoch.
         seed: seed of the validation split.
@@ -34,6 +34,7 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         taus: tuple[float, ...] = (0.5,),
         degree: int = 10,
         directions: tuple[str, ...] = ("both",),
+        structure: int = 0,
         hidden: int = 64,
         layers: int = 2,
         mlp_lr: float = 0.01,
@@ -52,6 +53,7 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         self.taus = taus
         self.degree = degree
         self.directions = directions
+        self.structure = structure
         self.hidden = hidden
         self.layers = layers
         self.mlp_lr = mlp_lr
@@ -95,13 +97,13 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         labels = np.full(self.graph_.nodes, -1)
         labels[nodes[known]] = coded
         held_out = self._splits(torch.from_numpy(labels))
-        names = ("taus", "degree", "directions", "hidden", "layers", "mlp_lr", "filter_lr", "mlp_decay", "filter_decay",
-                 "mlp_dropout", "filter_dropout", "epochs", "patience")  # fmt: skip
+        names = ("taus", "degree", "directions", "structure", "hidden", "layers", "mlp_lr", "filter_lr", "mlp_decay",
+                 "filter_decay", "mlp_dropout", "filter_dropout", "epochs", "patience")  # fmt: skip
         settings = {name: getattr(self, name) for name in names}
         labelled = self.graph_.relabelled(labels)
         self.run_ = fit(labelled, recipe("adaptkry", **settings), held_out, device=self.device, test=False)
         self.probabilities_ = self.run_.probabilities(labelled).numpy()
-        self.n_features_in_ = 1 if edges is None else self.run_.shape.features
+        self.n_features_in_ = 1 if edges is None else self.run_.features
         self.on_nodes_ = edges is None
         return self
 

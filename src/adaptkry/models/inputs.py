@@ -1,5 +1,7 @@
-"""Inputs of a model: scaled features, precomputed terms, and the operator if the model propagates."""
+"""Inputs of a model: features, structure columns, precomputed terms, and the operator if the model propagates."""
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,8 +13,10 @@ from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import average, stack
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
+from adaptkry.spectral.structure import structure_columns, structure_maps
 
 Scaling = tuple[Tensor, Tensor]  # mean [d] and standard deviation [d] of feature columns
+SavedInputs = dict[str, Tensor]  # what the inputs of other graphs need from the training graph, besides the scaling
 
 
 @dataclass(frozen=True)
@@ -23,19 +27,25 @@ class Inputs:
     hop_scale: Tensor  # [T] the factor that hop normalisation applied to each term
     operator: Propagation | None
     scaling: Scaling | None
+    saved: SavedInputs
 
 
 def model_inputs(
-    graph: Graph, recipe: Recipe, device: torch.device | str = "cpu", scaling: Scaling | None = None
+    graph: Graph,
+    recipe: Recipe,
+    device: torch.device | str = "cpu",
+    scaling: Scaling | None = None,
+    saved: SavedInputs | None = None,
 ) -> Inputs:
-    """Compute the inputs of a recipe; `scaling` is that of the training graph, if this is another graph."""
-    if recipe.standardise and scaling is None:
+    """Compute the inputs of a recipe; `scaling` and `saved` are those of the training graph, if this is another one."""
+    if recipe.standardise and scaling is None and graph.features is not None:
         scaling = column_scaling(graph, recipe)
-    x = scaled_features(graph, recipe, scaling).to(device)
+    x, saved = input_columns(graph, recipe, scaling, saved)
+    x = x.to(device)
     operator = propagation(graph, recipe, recipe.taus[0], recipe.directions[0]) if recipe.propagates else None
     operator = None if operator is None else operator.to(device)
     if recipe.uses_features_only:
-        return Inputs(x[None], torch.ones(1), operator, scaling)
+        return Inputs(x[None], torch.ones(1), operator, scaling, saved)
     parts = []
     for direction in recipe.directions:
         for taus in [recipe.taus] if recipe.tied and len(recipe.taus) > 1 else recipe.taus:
@@ -46,7 +56,63 @@ def model_inputs(
         norms = torch.stack([term.norm() for term in terms])  # [T]
         hop_scale = torch.where(norms > 0, x.norm() / norms.clamp(min=1e-30), 0)
         terms.mul_(hop_scale[:, None, None])
-    return Inputs(terms, hop_scale.cpu(), operator, scaling)
+    return Inputs(terms, hop_scale.cpu(), operator, scaling, saved)
+
+
+def input_columns(
+    graph: Graph, recipe: Recipe, scaling: Scaling | None = None, saved: SavedInputs | None = None
+) -> tuple[Tensor, SavedInputs]:
+    """Return scaled features and structure columns side by side [n, d], and what another graph's columns need.
+
+    The block of structure columns is scaled to the norm of the features, so that neither drowns the other. Without
+    features its entries have a root mean square of 1, as standardised features have.
+    """
+    x = scaled_features(graph, recipe, scaling)
+    if not recipe.structure:
+        return x, {}
+    if saved is None:
+        saved = fit_structure(graph, recipe, x)
+    else:
+        check_first_nodes(graph, saved)
+    maps = saved["structure_right"], saved.get("structure_left")
+    columns = structure_columns(with_loops(graph, recipe), *maps) * saved["structure_scale"]
+    return torch.cat([x, columns.to(x.dtype)], 1), saved
+
+
+def fit_structure(graph: Graph, recipe: Recipe, x: Tensor) -> SavedInputs:
+    """Return the maps of the structure columns, the scale of their block, and a checksum of the names of nodes."""
+    key = ("structure", recipe.self_loops, recipe.structure)
+    looped = with_loops(graph, recipe)
+    if key not in graph.edge_results:  # a search trains many recipes on the same graph
+        graph.edge_results[key] = structure_maps(looped, recipe.structure)
+    right, left = graph.edge_results[key]
+    columns = structure_columns(looped, right, left)
+    norms = float(x.double().norm()) or columns.numel() ** 0.5, float(columns.double().norm())
+    saved = {"structure_right": right, "structure_scale": torch.tensor(norms[0] / norms[1] if norms[1] else 1.0)}
+    saved |= {} if left is None else {"structure_left": left}
+    ids = graph.info.node_ids
+    return saved | ({} if ids is None else {"node_ids": node_digest(ids)})
+
+
+def node_digest(ids: Sequence[str]) -> Tensor:
+    """Return the SHA-256 of the names of nodes: uint8 [32]."""
+    return torch.tensor(list(hashlib.sha256("\n".join(ids).encode()).digest()), dtype=torch.uint8)
+
+
+def check_first_nodes(graph: Graph, saved: SavedInputs) -> None:
+    """Refuse a graph whose first nodes are not those of the training graph, if both name their nodes."""
+    ids, n = graph.info.node_ids, len(saved["structure_right"])
+    if ids is not None and "node_ids" in saved and not torch.equal(node_digest(ids[:n]), saved["node_ids"]):
+        raise ValueError(
+            f"the first {n} nodes must be the training nodes in the same order, since this run was trained on their "
+            "structure; got other nodes, or another order. List new nodes after them in a nodes file."
+        )
+
+
+def column_count(graph: Graph, recipe: Recipe) -> int:
+    """Return the number of input columns d: features, and structure columns of one or both directions."""
+    features = 0 if graph.features is None else graph.features.shape[1]
+    return features + recipe.structure * (2 if graph.is_directed else 1)
 
 
 def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None) -> Tensor:
@@ -54,6 +120,8 @@ def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None
 
     `scaling` is that of the training graph; by default that of this graph.
     """
+    if graph.features is None and recipe.structure:
+        return torch.zeros(graph.nodes, 0)  # structure columns alone serve as features
     x = normalised(graph).x if recipe.normalise else graph.x
     if not recipe.standardise:
         return x
@@ -70,9 +138,14 @@ def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
 
 def propagation(graph: Graph, recipe: Recipe, taus, direction: str) -> Propagation:
     """Return the propagation matrix of a recipe."""
-    loops = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
     scaling = {"isolated": recipe.isolated, "normalisation": recipe.normalisation}
-    return Propagation(loops[recipe.self_loops](graph), taus, direction, **scaling)  # type: ignore[arg-type]
+    return Propagation(with_loops(graph, recipe), taus, direction, **scaling)  # type: ignore[arg-type]
+
+
+def with_loops(graph: Graph, recipe: Recipe) -> Graph:
+    """Return the graph with its self-loops kept, dropped or added."""
+    loops = {"keep": lambda g: g, "drop": Graph.without_self_loops, "add": Graph.with_self_loops}
+    return loops[recipe.self_loops](graph)
 
 
 def basis_terms(P: Propagation, x: Tensor, recipe: Recipe) -> Tensor:

@@ -65,6 +65,12 @@ class Recipe:
     hop_norm: bool = setting(False, "Scale every hop to the norm of X.")
     normalise: bool = setting(False, "Divide each row of features by its sum first.")
     standardise: bool = setting(False, "Scale each feature column to mean 0 and standard deviation 1 first.")
+    structure: int = setting(
+        0,
+        "Number of structure columns (truncated SVD of the normalised adjacency matrix, for a directed graph of both "
+        "sides) appended to the features.",
+        at_least=0,
+    )
     # the coefficients
     combine: Literal["sum", "concat"] = setting("sum", "Add the weighted hops, or concatenate them.")
     parametrisation: str = setting(

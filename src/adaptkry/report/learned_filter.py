@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.inputs import propagation, scaled_features
+from adaptkry.models.inputs import input_columns, propagation
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import filter_weights
 from adaptkry.spectral.bases import BASES, stack
@@ -56,7 +56,7 @@ def polynomial_responses(recipe: Recipe, grid: Tensor) -> Tensor:
 def orthonormal_responses(graph: Graph, recipe: Recipe, grid: Tensor) -> Tensor:
     """Evaluate the orthonormal polynomials of the graph's features at `grid`, averaged over columns: [m, K + 1]."""
     P = propagation(graph, recipe, recipe.taus[0], recipe.directions[0])
-    x = scaled_features(graph, recipe)[:, :AVERAGED_COLUMNS].double()
+    x = input_columns(graph, recipe)[0][:, :AVERAGED_COLUMNS].double()
     coefficients = recurrence(P, x, recipe.degree)
     ones = torch.ones(len(grid), x.shape[1], dtype=torch.float64)
     terms = stack(list(replay(Diagonal(grid), ones, recipe.degree, recurrence=coefficients)))

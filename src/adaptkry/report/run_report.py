@@ -15,7 +15,7 @@ from torch import Tensor
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import homophily
 from adaptkry.graphs.splits import Splits
-from adaptkry.models.inputs import scaled_features
+from adaptkry.models.inputs import input_columns
 from adaptkry.models.recipe import Recipe
 from adaptkry.report import charts, html
 from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, matrix, series, spread, table
@@ -102,7 +102,7 @@ def lead(run: Run) -> str:
     stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries"
     return (
         f"Test {info.metric}, {over}, {splits}; {info.nodes:,} nodes, {stored}, "
-        f"{run.shape.features:,} features, {run.shape.classes:,} classes."
+        f"{run.features:,} features, {run.shape.classes:,} classes."
     )
 
 
@@ -208,7 +208,7 @@ def hop_weights(run: Run) -> list[list[float]] | None:
 
 def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
     """Return the angles in degrees between consecutive hops of the features, for each tau."""
-    x = scaled_features(graph, recipe)[:, :ANGLE_COLUMNS]
+    x = input_columns(graph, recipe)[0][:, :ANGLE_COLUMNS]
     return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import NAMES, load
 from adaptkry.graphs.splits import Splits
-from adaptkry.models.inputs import model_inputs
+from adaptkry.models.inputs import SavedInputs, column_count, model_inputs
 from adaptkry.models.recipe import Recipe, check_names, recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.outofcore.basis_folder import BasisFolder
@@ -48,6 +48,7 @@ class PreparedTraining:
     batching: dict[str, Any]  # what decides the batches; part of a checkpoint's key
     hop_scale: list[float]  # [T]
     scaling: list[list[float]] | None = None  # mean and standard deviation [2, d] of feature columns
+    saved_inputs: SavedInputs = field(default_factory=dict)
 
 
 class TrainingData(Protocol):
@@ -114,11 +115,20 @@ class GraphData:
         return {name: value for name, value in defaults.items() if name not in settings}
 
     def check_recipe(self, recipe: Recipe) -> None:
-        """Refuse directions that have no effect."""
+        """Refuse directions that have no effect, more structure columns than nodes, and no columns at all."""
         if not self.graph.is_directed and set(recipe.directions) - {"both"}:
             raise ValueError(
                 f"{self.name} is undirected, so directions must be both; got {', '.join(recipe.directions)}. "
                 "Use --directed to keep the direction of edges in your files."
+            )
+        if self.graph.features is None and not recipe.structure:
+            raise ValueError(
+                f"features are needed here; {self.name} has no features. Add columns of numbers to its nodes file, or "
+                "use structure=64 to compute columns from its edges."
+            )
+        if recipe.structure > self.graph.nodes:
+            raise ValueError(
+                f"structure must be at most the number of nodes, {self.graph.nodes}; got {recipe.structure}. Use less."
             )
 
     def check_options(self, options: BatchOptions) -> None:
@@ -140,10 +150,9 @@ class GraphData:
 
     def digest(self, splits: Splits) -> str:
         """Return the SHA-256 of edges, labels, features and masks."""
-        graph = self.graph
-        return tensor_digest(
-            [graph.indptr, graph.indices, graph.weights, graph.y, graph.x, splits.train, splits.validation, splits.test]
-        )
+        graph, masks = self.graph, [splits.train, splits.validation, splits.test]
+        x = None if graph.features is None else graph.x
+        return tensor_digest([graph.indptr, graph.indices, graph.weights, graph.y, x, *masks])
 
     def prepare(
         self, recipe: Recipe, members: Sequence[Member], splits: Splits, options: BatchOptions
@@ -164,7 +173,8 @@ class GraphData:
         else:
             batches = FullBatch(inputs.terms, *data, inputs.operator)
         scaling = None if inputs.scaling is None else [part.tolist() for part in inputs.scaling]
-        return PreparedTraining(shape, batches, {"batch_size": batch_size}, inputs.hop_scale.tolist(), scaling)
+        batching, hop_scale = {"batch_size": batch_size}, inputs.hop_scale.tolist()
+        return PreparedTraining(shape, batches, batching, hop_scale, scaling, inputs.saved)
 
     def describe(self) -> dict[str, Any]:
         """Return names and sizes."""
@@ -174,6 +184,7 @@ class GraphData:
             "feature_names": None if features is None else list(features),
             "nodes": self.graph.nodes,
             "entries": self.graph.entries,
+            "features": 0 if self.graph.features is None else self.graph.features.shape[1],
         }
 
 
@@ -239,6 +250,7 @@ class FolderData:
             "feature_names": None,
             "nodes": self.folder.nodes,
             "entries": None,
+            "features": self.folder.features,
             "basis_folder": str(self.folder.path.resolve()),
             "stored_rows": self.folder.count,
             "stored_dtype": self.folder.dtype,
@@ -338,8 +350,7 @@ def batch_size_that_fits(graph: Graph, recipe: Recipe, members: int, device: tor
 
     A model that needs all nodes at once cannot be divided: None.
     """
-    width = 0 if graph.features is None else graph.features.shape[1]
-    node_bytes = 4 * width * (recipe.term_count + 3 * members)
+    node_bytes = 4 * column_count(graph, recipe) * (recipe.term_count + 3 * members)
     free = free_bytes(device)
     if recipe.needs_all_nodes or graph.nodes * node_bytes <= 0.9 * free:
         return None

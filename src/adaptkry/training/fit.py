@@ -271,7 +271,7 @@ def build_run(
     )  # fmt: skip
     curves = {name: curve[: state.epoch].cpu().numpy() for name, curve in state.group("curve").items()}
     weights = {name: w.cpu().float() for name, w in best.items()}
-    run = Run(members, shape, weights, curves, results, info)
+    run = Run(members, shape, weights, curves, results, info, saved_inputs=prepared.saved_inputs)
     if predict:
         run.predicted = predicted_probabilities(shape, best, prepared.batches)
     if confusion is not None:

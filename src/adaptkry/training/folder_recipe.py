@@ -19,6 +19,7 @@ FIXED: dict[str, Any] = {
     "self_loops": "keep",
     "normalisation": "symmetric",
     "isolated": 1.0,
+    "structure": 0,
 }
 REMEDY = {
     "normalise": "Features are scaled before they are propagated: scale them in the graph, and propagate again",
@@ -27,6 +28,7 @@ REMEDY = {
     "self_loops": "Self-loops belong to the graph that was propagated: change them there",
     "normalisation": "A basis on disk is computed with the symmetric matrix",
     "isolated": "A node without edges keeps its signal in a basis on disk",
+    "structure": "Structure columns are computed from edges, which a folder does not hold: fit on the graph itself",
 }
 
 

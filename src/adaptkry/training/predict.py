@@ -60,9 +60,9 @@ def node_probabilities(run: Run | Ensemble, data: TrainingData) -> Iterator[tupl
 
 def folder_probabilities(run: Run, folder: BasisFolder) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield node numbers [m] and class probabilities [m, c] of stored rows, averaged over the chosen members."""
-    if folder.features != run.shape.features:
+    if folder.features != run.features:
         raise ValueError(
-            f"this run was trained on {run.shape.features} features; got a folder with {folder.features}. "
+            f"this run was trained on {run.features} features; got a folder with {folder.features}. "
             "Propagate the same features."
         )
     [(chosen, weights)] = run.weighted_parts()

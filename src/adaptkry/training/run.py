@@ -1,7 +1,7 @@
 """A run: trained members with their settings, weights, curves and results."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.inputs import model_inputs
+from adaptkry.models.inputs import SavedInputs, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
@@ -45,6 +45,7 @@ class RunInfo:
     basis_folder: str | None = None
     stored_rows: int | None = None
     stored_dtype: str | None = None
+    features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
 
 
 @dataclass(repr=False)
@@ -58,6 +59,7 @@ class Run:
     results: list[Result]
     info: RunInfo
     predicted: Tensor | None = None  # class probabilities of all nodes [b, n, c], if `fit` was asked to keep them
+    saved_inputs: SavedInputs = field(default_factory=dict)
 
     @property
     def main(self) -> "Run":
@@ -71,8 +73,8 @@ class Run:
 
     @property
     def features(self) -> int:
-        """Number of features."""
-        return self.shape.features
+        """Number of feature columns of the training data, without columns that were computed from the graph."""
+        return self.shape.features if self.info.features is None else self.info.features
 
     @property
     def recipes(self) -> list[Recipe]:
@@ -106,14 +108,14 @@ class Run:
     def only(self, indices: Iterable[int]) -> "Run":
         """Return the same run with these members only."""
         keep = list(indices)
-        return Run(
-            [self.members[i] for i in keep],
-            self.shape,
-            {name: w[keep] for name, w in self.weights.items()},
-            {name: curve[:, keep] for name, curve in self.curves.items()},
-            [self.results[i] for i in keep],
-            replace(self.info, confusion=None),  # which counts all members
-            None if self.predicted is None else self.predicted[keep],
+        return replace(
+            self,
+            members=[self.members[i] for i in keep],
+            weights={name: w[keep] for name, w in self.weights.items()},
+            curves={name: curve[:, keep] for name, curve in self.curves.items()},
+            results=[self.results[i] for i in keep],
+            info=replace(self.info, confusion=None),  # which counts all members
+            predicted=None if self.predicted is None else self.predicted[keep],
         )
 
     @torch.no_grad()
@@ -122,13 +124,13 @@ class Run:
 
         Args:
             data: a graph in memory, possibly with new nodes, or anything else that `fit` accepts except basis folders.
+                If the run uses structure columns, the training nodes come first and in the same order.
         """
         graph = open_graph(data, "predict").graph
         width = 0 if graph.features is None else graph.features.shape[1]
-        if width != self.shape.features:
+        if width != self.features:
             raise ValueError(
-                f"this run was trained on {self.shape.features} features; got a graph with {width}. "
-                "Use the same features."
+                f"this run was trained on {self.features} features; got a graph with {width}. Use the same features."
             )
         if graph.classes > self.shape.classes:
             raise ValueError(
@@ -136,7 +138,8 @@ class Run:
             )
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling)  # [2, d]
         scaling = None if saved is None else (saved[0], saved[1])
-        inputs = model_inputs(self._with_columns_in_order(graph), self.shape.recipe, scaling=scaling)
+        ordered = self._with_columns_in_order(graph)
+        inputs = model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
         chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
         parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
         return torch.cat(parts, 1).softmax(-1)

@@ -1,7 +1,8 @@
 """The run folder: a run written to disk and read back.
 
-It holds `run.json` (settings, versions), `weights.safetensors`, `curves.csv`, `rows.jsonl` (one result row per
-training), `journal.jsonl` and, during training, `checkpoint.safetensors`. Every file is written atomically.
+It holds `run.json` (settings, versions), `weights.safetensors` (weights and saved inputs), `curves.csv`, `rows.jsonl`
+(one result row per training), `journal.jsonl` and, during training, `checkpoint.safetensors`. Every file is written
+atomically.
 
 The folder of an ensemble holds `run.json`, `rows.jsonl` (one row per split) and one run folder for each part, in
 `members/`.
@@ -29,6 +30,7 @@ from adaptkry.training.state import Member
 
 FORMAT = 4  # version of the run folder's format
 MEMBERS = "members"  # folder of the parts of an ensemble
+INPUTS = "inputs/"  # prefix of the saved inputs in weights.safetensors
 
 
 def save_run(run: Run, folder: Path | str) -> Path:
@@ -37,7 +39,8 @@ def save_run(run: Run, folder: Path | str) -> Path:
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = save({name: w.contiguous() for name, w in run.weights.items()})
+    tensors = run.weights | {INPUTS + name: t for name, t in run.saved_inputs.items()}
+    weights = save({name: t.contiguous() for name, t in tensors.items()})
     document = {
         "format": FORMAT,
         "weights": hashlib.sha256(weights).hexdigest(),
@@ -141,13 +144,15 @@ def _load_ensemble(folder: Path, document: dict[str, Any]) -> Ensemble:
 
 def _load_run(folder: Path, document: dict[str, Any]) -> Run:
     members = [Member(m["split"], m["seed"], Recipe.from_dict(m["recipe"])) for m in document["members"]]
+    tensors = load_weights(folder / "weights.safetensors", document["weights"])
     return Run(
         members,
         ModelShape(**document["shape"] | {"recipe": Recipe.from_dict(document["shape"]["recipe"])}),
-        load_weights(folder / "weights.safetensors", document["weights"]),
+        {name: t for name, t in tensors.items() if not name.startswith(INPUTS)},
         curves_from_csv(folder / "curves.csv", len(members)),
         [Result.from_row(row) for row in rows.read(folder / "rows.jsonl")],
         RunInfo(**document["info"]),
+        saved_inputs={name.removeprefix(INPUTS): t for name, t in tensors.items() if name.startswith(INPUTS)},
     )
 
 

@@ -1,0 +1,97 @@
+import pytest
+import torch
+
+from adaptkry.graphs.graph import Graph, Info
+from adaptkry.graphs.load import normalised
+from adaptkry.graphs.synthetic import csbm, directed_csbm
+from adaptkry.models import inputs
+from adaptkry.models.inputs import column_count, input_columns, model_inputs
+from adaptkry.models.recipe import Recipe
+from adaptkry.spectral.bases import krylov, stack
+from adaptkry.spectral.propagation_matrix import Propagation
+from adaptkry.spectral.structure import structure_columns, structure_maps
+
+GRAPHS = pytest.mark.parametrize("make", [csbm, directed_csbm])
+RECIPE = Recipe(degree=3, structure=6)
+
+
+def edges_of(graph: Graph) -> torch.Tensor:
+    return torch.stack([torch.from_numpy(part).long() for part in graph.adjacency.nonzero()])
+
+
+@GRAPHS
+def test_structure_columns_follow_the_features_with_the_same_norm_and_are_propagated_with_them(make):
+    graph = make(nodes=60, seed=0)
+    d = graph.x.shape[1]
+    found = model_inputs(graph, RECIPE)
+    x = found.terms[0]
+    assert x.shape == (60, d + 6 * (1 + graph.is_directed)) == (60, column_count(graph, RECIPE))
+    assert torch.equal(x[:, :d], graph.x)
+    torch.testing.assert_close(x[:, d:].norm(), graph.x.norm())
+    columns = structure_columns(graph, *structure_maps(graph, 6))
+    torch.testing.assert_close(x[:, d:], columns * graph.x.norm() / columns.norm())
+    torch.testing.assert_close(found.terms, stack(krylov(Propagation(graph, 0.5), x, 3)).transpose(0, 1))
+
+
+@pytest.mark.parametrize("settings", [{"normalise": True}, {"standardise": True}])
+def test_features_are_scaled_before_structure_columns_are_appended(settings):
+    graph = csbm(nodes=60, seed=0)
+    d = graph.x.shape[1]
+    x, _ = input_columns(graph, Recipe(structure=4, **settings))
+    features = normalised(graph).x if "normalise" in settings else (graph.x - graph.x.mean(0)) / graph.x.std(0, False)
+    torch.testing.assert_close(x[:, :d], features)
+    torch.testing.assert_close(x[:, d:].norm(), features.norm())
+
+
+@pytest.mark.parametrize("standardise", [False, True])  # True is the default for a user's files
+def test_structure_columns_alone_serve_as_features(standardise):
+    graph = csbm(nodes=60, seed=0)
+    bare = Graph(edges_of(graph), labels=graph.y)
+    x = model_inputs(bare, Recipe(structure=5, degree=2, standardise=standardise)).terms[0]
+    assert x.shape == (60, 5)
+    assert float(x.square().mean()) == pytest.approx(1)
+    with pytest.raises(ValueError, match="no features"):
+        model_inputs(bare, Recipe(degree=2))
+
+
+def test_self_loops_of_the_recipe_are_those_of_the_structure_columns():
+    graph = csbm(nodes=60, seed=0)
+    columns = {loops: input_columns(graph, Recipe(structure=4, self_loops=loops))[0] for loops in ("keep", "add")}
+    expected = structure_columns(graph.with_self_loops(), *structure_maps(graph.with_self_loops(), 4))
+    d = graph.x.shape[1]
+    torch.testing.assert_close(columns["add"][:, d:], expected * graph.x.norm() / expected.norm())
+    assert not torch.allclose(columns["add"], columns["keep"])
+
+
+@GRAPHS
+def test_another_graph_has_the_maps_and_the_scale_of_the_training_graph(make):
+    graph = make(nodes=60, seed=0)
+    d = graph.x.shape[1]
+    x, saved = input_columns(graph, RECIPE)
+    again, _ = input_columns(graph, RECIPE, saved=saved)
+    assert torch.equal(again, x)
+    larger = Graph(edges_of(graph), torch.cat([graph.x, 9 * graph.x[:2]]), directed=graph.is_directed)
+    columns, _ = input_columns(larger, RECIPE, saved=saved)
+    torch.testing.assert_close(columns[:60, d:], x[:, d:])  # though the norm of the features is another one
+    assert columns[60:, d:].abs().sum() == 0  # new nodes without edges
+
+
+def test_the_svd_is_computed_once_per_graph_rank_and_self_loops(monkeypatch):
+    calls = []
+    monkeypatch.setattr(inputs, "structure_maps", lambda *given: calls.append(given[1]) or structure_maps(*given))
+    graph = csbm(nodes=60, seed=0)
+    for settings in ({}, {"degree": 1}, {"structure": 5}, {"self_loops": "add"}, {}):
+        model_inputs(graph, Recipe(**{"structure": 4, "degree": 2} | settings))
+        model_inputs(graph.relabelled(graph.y), Recipe(**{"structure": 4, "degree": 2} | settings))
+    assert calls == [4, 5, 4]
+
+
+def test_other_nodes_in_front_are_refused_if_nodes_have_names():
+    named = [
+        Graph([[0, 1, 2], [1, 2, 3]], torch.ones(4, 1), info=Info(node_ids=tuple(names)))
+        for names in ("abcd", "abdc", "abcd")
+    ]
+    _, saved = input_columns(named[0], Recipe(structure=2))
+    input_columns(named[2], Recipe(structure=2), saved=saved)
+    with pytest.raises(ValueError, match="the first 4 nodes must be the training nodes in the same order"):
+        input_columns(named[1], Recipe(structure=2), saved=saved)
