@@ -31,7 +31,7 @@ def larger(graph: Graph, new: int) -> Graph:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_on_structure_columns(method):
-    run = fit(GRAPH, method, SPLITS, device="cpu", structure=4, hidden=4, epochs=2)
+    run = fit(GRAPH, method, SPLITS, device="cpu", structure=4, hidden=8, epochs=2)
     assert all(result.failed is None for result in run.results)
     assert (run.features, run.shape.features) == (GRAPH.x.shape[1], GRAPH.x.shape[1] + 4)
 
