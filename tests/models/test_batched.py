@@ -1,3 +1,6 @@
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +10,8 @@ from adaptkry.models import batched
 from adaptkry.models.dropout import DropoutState, dropout, keep_mask
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics
-from adaptkry.models.weighted_sum import DroppedSum, WeightedSum
+from adaptkry.models.stages.base import weight_name
+from adaptkry.models.weighted_sum import DroppedSum, WeightedSum, weighted_sum
 
 T, N, D, B, M = 4, 9, 5, 3, 6
 
@@ -54,6 +58,39 @@ def test_dropped_sum_and_its_gradient_equal_those_of_separately_dropped_hops(par
         torch.autograd.grad((z * cotangent).sum(), w)[0] for z in (found, torch.stack(expected))
     )
     torch.testing.assert_close(gradient, expected_gradient)
+
+
+def varying_weights(per):
+    shape = {"row": (B, M, 1, T), "channel": (B, 1, D, T)}[per]
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3)).requires_grad_()
+
+
+@pytest.mark.parametrize("per", ["row", "channel"])
+def test_sums_with_weights_per_row_or_channel_equal_dense_ones(parts, per):
+    _, basis, rows = parts
+    w = varying_weights(per)
+    torch.testing.assert_close(weighted_sum(w, basis, rows, None), (w * basis[:, rows].permute(1, 2, 3, 0)).sum(3))
+    assert gradcheck(lambda w: weighted_sum(w, basis, rows, None), w)
+
+
+@pytest.mark.parametrize("per", ["row", "channel"])
+def test_dropped_sums_with_weights_per_row_or_channel_draw_the_same_masks_in_both_passes(parts, per):
+    _, basis, rows = parts
+    w, rates, counts = varying_weights(per), [0.0, 0.3, 0.8], [M, M - 2, M]
+    state = dropout_state(counts, rates)
+    found = weighted_sum(w, basis, rows, state)
+    after = [generator.get_state() for generator in state.generators]
+    masks = torch.ones(B, T, M, D, dtype=torch.float64)
+    for b, (p, m, generator) in enumerate(zip(rates, counts, generators(), strict=True)):
+        for k in range(T if p else 0):
+            masks[b, k] = 1 / (1 - p)
+            masks[b, k, :m] *= keep_mask((m, D), p, generator)
+    expected = (w * (masks * basis[:, rows].transpose(0, 1)).permute(0, 2, 3, 1)).sum(3)
+    torch.testing.assert_close(found, expected)
+    cotangent = torch.randn_like(found)
+    gradient, expected_gradient = (torch.autograd.grad((z * cotangent).sum(), w)[0] for z in (found, expected))
+    torch.testing.assert_close(gradient, expected_gradient)
+    assert all(torch.equal(one.get_state(), other) for one, other in zip(state.generators, after, strict=True))
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
@@ -158,3 +195,93 @@ def test_concat_concatenates_the_hops_of_a_node(parts):
     found = CombineHops()(basis, StageContext(shape, {}, {}, basis, rows, torch.ones(B, M, 1), None, None, 0))
     assert CombineHops().width(shape, D) == T * D == found.shape[2]
     torch.testing.assert_close(found[1, 2], basis[:, rows[1, 2]].flatten())
+
+
+def random_weights(shape: ModelShape):
+    """Weights of the first stage of B members, none of them 0 or 1 as initial ones are."""
+    initial_ones = CombineHops().initial_weights(shape, D, shape.recipe, torch.Generator())
+    generator = torch.Generator().manual_seed(4)
+    return {
+        weight_name(name, 0): torch.randn(B, *w.shape, dtype=torch.float64, generator=generator).requires_grad_()
+        for name, w in initial_ones.items()
+    }
+
+
+def combined(shape: ModelShape, weights, basis, rows):
+    context = StageContext(shape, weights, {}, basis, rows, torch.ones(B, M, 1), None, None, 0)
+    found = CombineHops()(basis, context)
+    assert found.shape[2] == CombineHops().width(shape, D)
+    return found
+
+
+def dense_per_channel(w, hops):
+    """sum_k F_k diag(w_k); hops [T, m, d]."""
+    return sum(hop @ torch.diag(w["filter/weights"][:, k]) for k, hop in enumerate(hops))
+
+
+def dense_gate(w, hops):
+    """T sum_k g_k w_k F_k, node by node."""
+    gates = nn.functional.softmax(hops[0] @ w["filter/gate"] + w["filter/gate_bias"], 1)  # [m, T]
+    return torch.stack([T * (g * w["filter/weights"]) @ hops[:, i] for i, g in enumerate(gates)])
+
+
+def dense_maps(w, hops, *, norm=False):
+    """Layers of torch for each hop."""
+    total = 0
+    for k, hop in enumerate(hops):
+        z = nn.functional.linear(hop, w["mlp/0/weight"][k].T, w["mlp/0/bias"][k, 0])
+        if norm:
+            z = nn.functional.layer_norm(z, z.shape[1:], w["mlp/0/norm_scale"][k, 0], w["mlp/0/norm_shift"][k, 0])
+        total = total + w["filter/weights"][k] * torch.relu(z)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("settings", "dense"),
+    [
+        ({"per_channel": True}, dense_per_channel),
+        ({"combine": "gate"}, dense_gate),
+        ({"combine": "maps", "hidden": 7}, dense_maps),
+        ({"combine": "maps", "hidden": 7, "layer_norm": True}, partial(dense_maps, norm=True)),
+    ],
+    ids=str,
+)
+def test_combined_hops_and_their_gradients_equal_dense_formulas_for_every_member(parts, settings, dense):
+    _, basis, rows = parts
+    shape = shape_of(D, 2, T, degree=T - 1, **settings)
+    weights = random_weights(shape)
+    found = combined(shape, weights, basis, rows)
+    expected = torch.stack([dense({name: w[b] for name, w in weights.items()}, basis[:, rows[b]]) for b in range(B)])
+    torch.testing.assert_close(found, expected)
+    cotangent = torch.randn(found.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    gradients, expected_gradients = (
+        torch.autograd.grad((z * cotangent).sum(), list(weights.values())) for z in (found, expected)
+    )
+    torch.testing.assert_close(gradients, expected_gradients)
+
+
+@pytest.mark.parametrize("settings", [{"per_channel": True}, {"combine": "gate"}], ids=str)
+@pytest.mark.parametrize("directions", [("both",), ("out", "in")])
+def test_filters_per_channel_and_gates_start_as_one_filter_for_all(settings, directions):
+    shape = shape_of(D, 2, T * len(directions), degree=T - 1, directions=directions, initial_weights="ppr", **settings)
+    basis = torch.randn(shape.terms, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows = torch.arange(M).expand(B, -1)
+    plain = replace(shape, recipe=replace(shape.recipe, combine="sum", per_channel=False))
+    found, expected = (combined(one, initial(one, B), basis, rows) for one in (shape, plain))
+    torch.testing.assert_close(found, expected)
+
+
+def test_filter_dropout_of_maps_drops_entries_of_every_mapped_hop(parts):
+    _, basis, rows = parts
+    shape = shape_of(D, 2, T, degree=T - 1, combine="maps", hidden=7)
+    weights, rates = random_weights(shape), [0.0, 0.5, 0.8]
+    state = dropout_state([M] * B, rates)
+    context = StageContext(shape, weights, {}, basis, rows, torch.ones(B, M, 1), None, state, 0)
+    found = CombineHops()(basis, context)
+    for b, (p, generator) in enumerate(zip(rates, generators(), strict=True)):
+        expected = 0
+        for k in range(T):
+            mapped = torch.relu(basis[k, rows[b]] @ weights["mlp/0/weight"][b, k] + weights["mlp/0/bias"][b, k])
+            mask = keep_mask((M, 7), p, generator) / (1 - p) if p else 1
+            expected = expected + weights["filter/weights"][b, k] * mapped * mask
+        torch.testing.assert_close(found[b], expected)

@@ -5,10 +5,12 @@ import torch
 
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models import batched
+from adaptkry.models.dropout import DropoutState, GpuDropout
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import recipe
 from adaptkry.models.stages import ModelShape
+from adaptkry.models.weighted_sum import terms_at_rows
 from adaptkry.training.batches import FullBatch, InMemoryTerms, SlabBatches, SlabPlan, padded_rows
 from adaptkry.training.cuda_graph import RecordedEpoch
 from adaptkry.training.loop import GradientDescent
@@ -71,7 +73,19 @@ def logits(training: GradientDescent) -> torch.Tensor:
     return torch.cat([part for part, _ in parts], 1)
 
 
-@pytest.mark.parametrize("settings", [{}, {"batch_norm": True}, {"layer_norm": True}, {"combine": "concat"}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"batch_norm": True},
+        {"layer_norm": True},
+        {"combine": "concat"},
+        {"combine": "gate"},
+        {"combine": "maps", "layer_norm": True},
+        {"per_channel": True},
+    ],
+    ids=str,
+)
 def test_a_member_trained_separately_equals_the_same_member_in_a_batch(settings):
     batch = train(MEMBERS, settings=settings)
     for i, one in enumerate(MEMBERS):
@@ -144,6 +158,16 @@ def test_mini_batches_learn_and_do_not_depend_on_other_members():
     separate = train(MEMBERS[2:3], batch_size=60, epochs=30)
     torch.testing.assert_close(logits(batch)[2], logits(separate)[0], rtol=0, atol=1e-10)
     assert float(batch.state["best_score"].mean()) > 0.5  # a random prediction scores 1/3
+
+
+@pytest.mark.parametrize("settings", [{"combine": "gate"}, {"combine": "maps"}, {"per_channel": True}], ids=str)
+def test_mini_batches_work_with_every_way_to_combine_hops(settings):
+    batch = train(MEMBERS, batch_size=60, epochs=10, settings=settings)
+    separate = train(MEMBERS[2:3], batch_size=60, epochs=10, settings=settings)
+    torch.testing.assert_close(logits(batch)[2], logits(separate)[0], rtol=0, atol=1e-10)
+    without_dropout = [changed(one, mlp_dropout=0.0, filter_dropout=0.0) for one in MEMBERS]
+    one_step, full = (train(without_dropout, batch_size=size, epochs=10, settings=settings) for size in (150, None))
+    torch.testing.assert_close(logits(one_step), logits(full), rtol=0, atol=1e-8)
 
 
 def test_a_training_restored_halfway_ends_with_the_same_bits():
@@ -221,11 +245,11 @@ def test_members_with_and_without_label_smoothing_train_as_one_batch(batch_size)
     smoothed = [
         changed(one, label_smoothing=epsilon) for one, epsilon in zip(MEMBERS, (0.0, 0.2, 0.0, 0.1), strict=True)
     ]
-    batch = train(smoothed, batch_size=batch_size, epochs=20)
+    batch = train(smoothed, batch_size=batch_size, epochs=8)
     for i, one in enumerate(smoothed):
-        separate = train([one], batch_size=batch_size, epochs=20)
+        separate = train([one], batch_size=batch_size, epochs=8)
         torch.testing.assert_close(logits(batch)[i], logits(separate)[0], rtol=0, atol=1e-10)
-        plain = train([changed(one, label_smoothing=0.0)], batch_size=batch_size, epochs=20)
+        plain = train([changed(one, label_smoothing=0.0)], batch_size=batch_size, epochs=8)
         is_same = torch.allclose(logits(plain)[0], logits(separate)[0], rtol=0, atol=1e-10)
         assert is_same == (one.recipe.label_smoothing == 0)
 
@@ -254,6 +278,50 @@ def test_gpu_every_method_can_be_recorded(method):
     training.run()
     assert training.can_record
     assert bool(torch.isfinite(training.state["curve/loss"]).all())
+
+
+GPU_VARIANTS = [
+    {"layer_norm": True, "label_smoothing": 0.1},
+    {"combine": "gate"},
+    {"combine": "maps", "layer_norm": True},
+    {"per_channel": True},
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("settings", GPU_VARIANTS, ids=str)
+def test_gpu_variants_can_be_recorded_and_do_not_depend_on_other_members(settings):
+    members = [changed(one, **settings) for one in MEMBERS]
+    batch, again = (train(members, device="cuda", dtype=torch.float32, epochs=5, settings=settings) for _ in range(2))
+    assert batch.can_record
+    assert torch.equal(logits(batch), logits(again))
+    for i, one in enumerate(members):
+        separate = train([one], device="cuda", dtype=torch.float32, epochs=5, settings=settings)
+        torch.testing.assert_close(logits(batch)[i], logits(separate)[0], rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("settings", GPU_VARIANTS, ids=str)
+def test_gpu_variants_equal_those_of_the_cpu(settings):
+    changes = {"mlp_dropout": 0.0, "filter_dropout": 0.0, "input_dropout": 0.0} | settings
+    members = [changed(one, **changes) for one in MEMBERS]
+    cpu, gpu = (train(members, epochs=10, settings=settings, device=device) for device in ("cpu", "cuda"))
+    torch.testing.assert_close(logits(cpu), logits(gpu), rtol=0, atol=1e-8)
+
+
+@pytest.mark.gpu
+def test_gpu_filter_dropout_of_each_hop_has_its_own_mask_and_the_rate_of_its_member():
+    basis = torch.ones(3, 500, 40, device="cuda")
+    rows = torch.arange(500, device="cuda").expand(2, -1)
+    rates = {"filter_dropout": [0.0, 0.75]}
+    gpu = GpuDropout([0, 1], rates, "cuda")
+    gpu.step = torch.zeros((), dtype=torch.long, device="cuda")
+    hops = torch.stack(list(terms_at_rows(basis, rows, DropoutState([], rates, [500, 500], gpu))))  # [T, b, m, d]
+    assert bool((hops[:, 0] == 1).all())
+    kept = hops[:, 1] > 0
+    assert bool((hops[:, 1][kept] == 4).all())
+    torch.testing.assert_close(kept.float().mean((1, 2)).cpu(), torch.full((3,), 0.25), rtol=0, atol=0.02)
+    assert float((kept[0] & kept[1]).float().mean()) == pytest.approx(0.0625, abs=0.01)  # independent
 
 
 @pytest.mark.gpu

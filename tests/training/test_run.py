@@ -99,6 +99,10 @@ def test_predictions_for_a_graph_with_new_nodes(run):
         {"method": "lowpass"},
         {"method": "orthkry", "degree": 4},
         {"combine": "concat", "degree": 2},
+        {"combine": "gate", "degree": 2},
+        {"combine": "maps", "degree": 2, "layer_norm": True},
+        {"per_channel": True, "degree": 2},
+        {"method": "lowpass", "per_channel": True},
         {"tied": False, "taus": (0.5, 1.2), "degree": 2},
         {"hop_norm": True, "batch_norm": True, "layers": 3},
     ],
@@ -136,8 +140,9 @@ def test_several_settings_train_as_one_batch_and_must_share_the_basis(split):
         fit(GRAPH, [QUICK, replace(QUICK, degree=2)], split)
 
 
-def test_members_with_different_taus_train_as_one_batch_as_they_would_separately(split):
-    trio = [replace(QUICK, taus=taus) for taus in ((0.5, 1.0), (0.8,), (0.5, 0.8, 1.2))]
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_members_with_different_taus_train_as_one_batch_as_they_would_separately(split, per_channel):
+    trio = [replace(QUICK, taus=taus, per_channel=per_channel) for taus in ((0.5, 1.0), (0.8,), (0.5, 0.8, 1.2))]
     found = fit(GRAPH, trio, split, device="cpu")
     for i, one in enumerate(trio):
         separate = fit(GRAPH, one, split, device="cpu")

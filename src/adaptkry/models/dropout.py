@@ -5,7 +5,8 @@ how many rows the others have.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,24 @@ class DropoutState:
         """Return whether the rate of that name is positive for any member."""
         return any(self.rates[name])
 
+    def generator_states(self) -> list[Tensor]:
+        """Return the state of each generator; none if kernels draw the random numbers."""
+        return [] if self.gpu else [generator.get_state() for generator in self.generators]
+
+    @contextmanager
+    def restored(self, states: Sequence[Tensor]) -> Iterator[None]:
+        """Draw the numbers that followed these states again within a `with` block."""
+        before = self.generator_states()
+        self._set(states)
+        try:
+            yield
+        finally:
+            self._set(before)
+
+    def _set(self, states: Sequence[Tensor]) -> None:
+        for generator, state in zip(self.generators, states, strict=False):  # no states if there are kernels
+            generator.set_state(state)
+
 
 class GpuDropout:
     """Rates and row counts as tensors for the Triton kernels, which derive seeds from member, step and layer."""
@@ -38,9 +57,10 @@ class GpuDropout:
         # Placeholders, set before every step: the number of the step [] and the number of real rows [b].
         self.step, self.row_counts = self.member_seeds[0], self.member_seeds
 
-    def seeds(self, layer: int) -> Tensor:
-        """Return the seeds of this step [b]; layer 0 is the filter of a decoupled model."""
-        return self.member_seeds + ((self.step * 64 + layer) << 32)
+    def seeds(self, layer: int, part: int = 0) -> Tensor:
+        """Return the seeds of this step [b]; layer 0 is the filter of a decoupled model, and its parts are hops."""
+        members = (self.member_seeds + part * 0x9E3779B9) % 2**32 if part else self.member_seeds  # 2**32 / golden ratio
+        return members + ((self.step * 64 + layer) << 32)
 
 
 def keep_mask(shape: Sequence[int], p: float, generator: torch.Generator) -> Tensor:
@@ -56,13 +76,13 @@ def keep_mask(shape: Sequence[int], p: float, generator: torch.Generator) -> Ten
     return (numbers.view(torch.int16)[:count] >= round(p * 2**16) - 2**15).view(*shape)
 
 
-def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int) -> Tensor:
+def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int, part: int = 0) -> Tensor:
     """Apply dropout to x [b, m, h] with the rate and the generator of each member; without a state, return x."""
     if state is None or not state.is_active(name):
         return x
     if state.gpu:
         gpu = state.gpu
-        return gpu.kernels.TritonDropout.apply(x, gpu.seeds(layer), gpu.rates[name])
+        return gpu.kernels.TritonDropout.apply(x, gpu.seeds(layer, part), gpu.rates[name])
     p = state.rates[name]
     masks = [
         keep_mask((m, x.shape[2]), p[i], state.generators[i]) if p[i] else None for i, m in enumerate(state.row_counts)

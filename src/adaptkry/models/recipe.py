@@ -72,7 +72,11 @@ class Recipe:
         at_least=0,
     )
     # the coefficients
-    combine: Literal["sum", "concat"] = setting("sum", "Add the weighted hops, or concatenate them.")
+    combine: Literal["sum", "gate", "concat", "maps"] = setting(
+        "sum",
+        "Add the weighted hops (sum), with weights that depend on the node (gate), or after a dense layer and ReLU of "
+        "each (maps); or concatenate them (concat).",
+    )
     parametrisation: str = setting(
         "free", "How coefficients are computed from weights: free, positive, even or interpolated."
     )
@@ -146,12 +150,26 @@ class Recipe:
                 f"stages must begin with Input, CombineHops or another source; got {given}. Put Input() first."
             )
         has_filter = any(isinstance(stage, PolynomialFilter) for stage in self.stages)
-        for name, is_set in (("damping", self.damping > 0), ("per_channel", self.per_channel)):
-            if is_set and not has_filter:
-                raise ValueError(
-                    f"{name} is for methods that filter while they train, such as jacobiconv; got {self.method}. "
-                    "Leave it out."
-                )
+        combines_hops = isinstance(self.stages[0], CombineHops)
+        if self.damping > 0 and not has_filter:
+            raise ValueError(
+                f"damping is for methods that filter while they train, such as jacobiconv; got {self.method}. "
+                "Leave it out."
+            )
+        if self.per_channel and not (has_filter or (combines_hops and self.combine == "sum" and not self.is_exact)):
+            given = f"{self.method} with combine {self.combine}" if combines_hops else self.method
+            raise ValueError(
+                f"per_channel is for methods that learn the weights of a sum of hops; got {given}. Leave it out."
+            )
+        if self.combine != "sum" and (not combines_hops or self.is_exact):
+            raise ValueError(
+                f"combine is for methods that combine hops and train by gradient descent, such as adaptkry; got "
+                f"{self.combine} for {self.method}. Leave it out."
+            )
+        if self.combine == "gate" and self.term_count == 1:
+            raise ValueError(
+                f"a gate needs several hops; got degree {self.degree} and terms {self.terms}. Use combine sum instead."
+            )
         basis = ALL_BASES[self.basis]
         if basis.learned and not has_filter:
             raise ValueError(

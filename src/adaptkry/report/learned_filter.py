@@ -25,11 +25,11 @@ def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | No
     """
     recipe = run.recipes[0]
     source = ALL_BASES[recipe.basis].response_from
-    if "filter/weights" not in run.weights or recipe.degree == 0 or source is None:
+    if "filter/weights" not in run.weights or recipe.degree == 0 or source is None or recipe.combine != "sum":
         return None
     grid = grid.double()
     if recipe.terms == "last":
-        return grid[:, None] ** recipe.degree * run.weights["filter/weights"].T.double()
+        return grid[:, None] ** recipe.degree * run.weights["filter/weights"].double().flatten(1).mean(1)
     if source == "recurrence":
         responses = None if graph is None else orthonormal_responses(graph, recipe, grid)
     else:

@@ -350,7 +350,9 @@ def batch_size_that_fits(graph: Graph, recipe: Recipe, members: int, device: tor
 
     A model that needs all nodes at once cannot be divided: None.
     """
-    node_bytes = 4 * column_count(graph, recipe) * (recipe.term_count + 3 * members)
+    width = column_count(graph, recipe)
+    activation = recipe.hidden * recipe.term_count if recipe.combine == "maps" else width  # columns of a member
+    node_bytes = 4 * (width * recipe.term_count + 3 * members * activation)
     free = free_bytes(device)
     if recipe.needs_all_nodes or graph.nodes * node_bytes <= 0.9 * free:
         return None

@@ -1,6 +1,7 @@
 """Dense layers, activations and dropout."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -89,13 +90,19 @@ class LinearPerHop(Stage):
         }
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
-        """Multiply at all nodes and select rows afterwards, since a copy of X for each member would cost far more."""
+        """Return [b, m, T units]."""
+        return torch.cat(list(self.outputs(context)), 2)
+
+    def outputs(self, context: StageContext) -> Iterator[Tensor]:
+        """Yield the output of each hop [b, m, units].
+
+        Products are computed at all nodes and rows selected afterwards, since a copy of X for each member would cost
+        far more.
+        """
         rows = context.rows[:, :, None].expand(-1, -1, context.shape.size(self.size))
-        parts = []
         for k, hop in enumerate(context.terms):
             product = hop.expand(len(rows), -1, -1) @ context.weight("weight")[:, k] + context.weight("bias")[:, k]
-            parts.append(product.gather(1, rows))
-        return torch.cat(parts, 2)
+            yield product.gather(1, rows)
 
 
 @dataclass(frozen=True)
