@@ -190,3 +190,21 @@ def test_sizes_must_be_integers(run):
 def test_only_accepts_names_of_rows_and_columns(run):
     words = ["reproduce", "tying", "--quick", "--out", "rows", "--docs", "pages"]
     assert "unknown row or column 'untid'. Did you mean 'untied'" in run(*words, "--only", "tied,untid", code=2)
+
+
+def test_fit_can_average_restarts_and_its_folder_is_reported_and_predicts_new_nodes(files, run, tmp_path):
+    words = ["fit", *files, "--epochs", 10, "--splits", 2, "--degree", 2, "--restarts", 3, "--combine", "mean"]
+    found = json.loads(run(*words, "--out", "averaged", "--json"))
+    assert [row["settings"]["method"] for row in found["rows"]] == ["ensemble"] * 2
+    facts = json.loads((tmp_path / "averaged" / "facts.json").read_text())
+    tables = {table["title"]: table["rows"] for table in facts["tables"]}
+    assert len(tables["Splits"]) == 2
+    assert [row[-1]["text"] for row in tables["Trainings"]] == ["0.333"] * 6
+    assert facts["overview"]["trainings"] == 6
+    assert "report: averaged/report.html" in run("report", "averaged")
+    assert "ensemble of 6 trainings (mean)" in run(*words, "--out", "averaged", "--resume")
+    edges, nodes = (file.read_text() for file in files)
+    (tmp_path / "edges.csv").write_text(edges + "n0,new\nnew,n2\n")
+    (tmp_path / "nodes.csv").write_text(nodes + "new,,0,0\n")
+    assert "61 predictions" in run("predict", "averaged", "edges.csv", "nodes.csv")
+    assert (tmp_path / "predictions.csv").read_text().splitlines()[-1].startswith("new,even,0.")

@@ -33,6 +33,7 @@ EXAMPLES = (
     "adaptkry fit csbm",
     "adaptkry fit cora --out runs/cora",
     "adaptkry fit edges.csv nodes.csv",
+    "adaptkry fit cora --restarts 8 --combine mean",
     "adaptkry fit csbm --taus 0.5,1 --split uniform --splits 10 --set hidden=128 --set mlp_lr=0.05",
     "adaptkry fit BASIS --split uniform --splits 1 --batch-size 8192",
     "torchrun --nproc-per-node 2 -m adaptkry fit BASIS --out runs/big",
@@ -58,9 +59,14 @@ def fit(
     ] = None,
     split: SchemeOption = None,
     count: CountOption = None,
-    restarts: Annotated[
-        int, typer.Option(min=1, help="Trainings per split, in one batch; the best on validation is kept.")
-    ] = 1,
+    restarts: Annotated[int, typer.Option(min=1, help="Trainings per split, in one batch; see --combine.")] = 1,
+    combine: Annotated[
+        str,
+        typer.Option(
+            help="best: keep the best of the trainings of a split on validation. mean: average their probabilities "
+            "(an ensemble)."
+        ),
+    ] = "best",
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -119,8 +125,8 @@ def fit(
         training_progress(recipe.epochs, quiet=as_json or not is_first) as on_epoch,
     ):
         run = train(
-            data, recipe, splits, restarts=restarts, batch_size=batch_size, memory=memory, device=device, out=folder,
-            resume=resume, callbacks=[on_epoch],
+            data, recipe, splits, restarts=restarts, combine=combine, batch_size=batch_size, memory=memory,
+            device=device, out=folder, resume=resume, callbacks=[on_epoch],
         )  # fmt: skip
     if not is_first:
         raise typer.Exit

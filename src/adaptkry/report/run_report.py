@@ -1,10 +1,12 @@
-"""The report of a run: its facts are computed once, while the graph is in memory, and page and picture show them.
+"""The report of a run or an ensemble: facts computed once, while the graph is in memory, which page and picture show.
 
 The facts are an experiment (see `elements`) with `"kind": "run"` and three more keys: `score` (the result as text),
 `overview` (one row of the table that compares runs) and `explorer` (data of the tau explorer; None without a graph).
+Charts that can show one model only show the part of an ensemble with the largest share.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import Density, density_of_states
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import angles
+from adaptkry.training.ensemble import Ensemble, split_confusion, split_probabilities
 from adaptkry.training.results import Result
 from adaptkry.training.run import Run
 
@@ -35,11 +38,11 @@ NO_CURVE = "the filter of this method\nis not a single curve"
 TRAININGS = "mean and range over trainings"
 
 
-def write_pages(run: Run, graph: Graph | None, folder: Path | str, splits: Splits) -> dict[str, str]:
+def write_pages(run: Run | Ensemble, graph: Graph | None, folder: Path | str, splits: Splits) -> dict[str, str]:
     """Write the facts, the picture and the page of a run to its folder; returns their paths.
 
     Args:
-        run: a run with at least one successful training.
+        run: a run or an ensemble with at least one successful training.
         graph: the graph it was trained on; None for a run on a basis folder.
         folder: the run folder.
         splits: the splits it was trained on.
@@ -58,51 +61,62 @@ def write_picture(path: Path, facts: dict, title: str) -> Path:
     return charts.write_charts(path, facts["charts"], columns, title=title, panel=(10, 7.5), dpi=150)
 
 
-def run_report(run: Run, graph: Graph | None, splits: Splits) -> dict:
+def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits) -> dict:
     """Return everything that page and picture show of a run; without a graph, parts that need it are omitted."""
-    recipe, info = run.recipes[0], run.info
+    model, info = main_members(run), run.info
+    recipe, name = model.recipes[0], "ensemble" if isinstance(run, Ensemble) else model.recipes[0].method
     densities = {} if graph is None else spectra(graph, recipe.taus[0])
     trained = densities.get(recipe.taus[0])
-    grid, responses = responses_of(run, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
+    grid, responses = responses_of(model, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
     counts = confusion(run, graph, splits)
-    names = [str(name) for name in info.class_names or range(run.shape.classes)]
+    names = [str(name) for name in info.class_names or range(run.classes)]
     run_charts = [
         filter_chart(grid, responses, recipe.taus[0], trained),
-        *curve_charts(run.curves, info.metric),
-        *hop_charts(run, graph, recipe),
+        *curve_charts(run.main.curves, info.metric),
+        *hop_charts(model, graph, recipe),
         matrix("Confusion matrix", names, counts, x="predicted class", y="true class"),
     ]
     score = score_text(run)
     facts = experiment(
-        f"{recipe.method} on {info.graph}",
+        f"{name} on {info.graph}",
         lead=lead(run),
         tables=tables_of(run, graph, names, np.array(counts)),
         charts=run_charts,
         notes=[f"warning: {text}" for text in info.warnings],
         provenance={name: getattr(info, name) for name in ("version", "commit", "device", "torch", "python")},
     )
-    overview = {"run": recipe.method, "graph": info.graph, "test %": score, "trainings": len(run.chosen)}
+    overview = {"run": name, "graph": info.graph, "test %": score, "trainings": run.trainings}
     explorer = explorer_of(densities, recipe, grid, responses) if densities else None
     return facts | {"kind": "run", "score": f"{score} %", "overview": overview, "explorer": explorer}
 
 
-def score_text(run: Run) -> str:
-    """Return mean and standard deviation of the test scores of the chosen trainings, in per cent."""
+def main_members(run: Run | Ensemble) -> Run:
+    """Return the members that charts show: the chosen ones, or those of the part with the largest share."""
+    return max(run.weighted_parts(), key=lambda part: float(part[1].sum()))[0]
+
+
+def score_text(run: Run | Ensemble) -> str:
+    """Return mean and standard deviation of the test scores of chosen trainings (or of splits), in per cent."""
     scores = np.array([run.results[i].test for i in run.chosen if run.results[i].test is not None]) * 100
     if not len(scores):
         return "-"
     return f"{scores.mean():.2f}" + (f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else "")
 
 
-def lead(run: Run) -> str:
+def lead(run: Run | Ensemble) -> str:
     """Return a sentence that explains the score and gives the size of the graph."""
     info, count = run.info, len(run.chosen)
-    splits = counted(len({run.members[i].split for i in run.chosen}), f"{info.scheme} split", f"{info.scheme} splits")
-    over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
+    distinct = len({run.results[i].split for i in run.chosen})
+    splits = counted(distinct, f"{info.scheme} split", f"{info.scheme} splits")
+    if isinstance(run, Ensemble):
+        over = f"ensemble of {counted(run.trainings, 'training', 'trainings')}"
+        splits = splits if count == 1 else f"mean ± standard deviation over {splits}"
+    else:
+        over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
     stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries"
     return (
         f"Test {info.metric}, {over}, {splits}; {info.nodes:,} nodes, {stored}, "
-        f"{run.features:,} features, {run.shape.classes:,} classes."
+        f"{run.features:,} features, {run.classes:,} classes."
     )
 
 
@@ -141,10 +155,10 @@ def explorer_of(densities: dict[float, Density], recipe: Recipe, grid: Tensor, r
 
 
 def responses_of(run: Run, graph: Graph | None, lowest: float) -> tuple[Tensor, list[list[float]] | None]:
-    """Return a grid of eigenvalues from `lowest` to 1, and the learned response of each chosen member on it."""
+    """Return a grid of eigenvalues from `lowest` to 1, and the learned response of each member on it."""
     grid = torch.linspace(lowest, 1.0, 101)
     responses = learned_response(run, graph, grid)
-    return grid, None if responses is None else responses[:, run.chosen].T.tolist()
+    return grid, None if responses is None else responses.T.tolist()
 
 
 def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Density | None) -> dict:
@@ -199,10 +213,10 @@ def hop_charts(run: Run, graph: Graph | None, recipe: Recipe) -> list[dict]:
 
 
 def hop_weights(run: Run) -> list[list[float]] | None:
-    """Return the weights of the hops of each chosen member, [members, hops]; filters per channel are averaged."""
+    """Return the weights of the hops of each member, [members, hops]; filters per channel are averaged."""
     if "filter/weights" not in run.weights:
         return None
-    w: Tensor = run.weights["filter/weights"][run.chosen]
+    w: Tensor = run.weights["filter/weights"]
     return w.reshape(len(w), -1, w.shape[-1]).mean(1).tolist()
 
 
@@ -212,11 +226,14 @@ def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
     return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
 
 
-def confusion(run: Run, graph: Graph | None, splits: Splits) -> list[list[int]]:
+def confusion(run: Run | Ensemble, graph: Graph | None, splits: Splits) -> list[list[int]]:
     """Count the test nodes of all chosen members by true class (row) and predicted class (column): [c, c]."""
     if run.info.confusion is not None:  # counted when the run was tested
         return run.info.confusion
     assert graph is not None
+    if isinstance(run, Ensemble):
+        parts = [replace(part, predicted=part.member_probabilities(graph)) for part in run.parts]
+        return split_confusion(split_probabilities(parts, run.shares, len(splits)), graph.y, splits, run.chosen)
     c = run.shape.classes
     predicted = run.member_probabilities(graph).argmax(-1)[run.chosen]
     test = splits.test[torch.tensor([run.members[i].split for i in run.chosen])]
@@ -224,19 +241,41 @@ def confusion(run: Run, graph: Graph | None, splits: Splits) -> list[list[int]]:
     return torch.bincount(pairs, minlength=c * c).reshape(c, c).tolist()
 
 
-def tables_of(run: Run, graph: Graph | None, names: Sequence[str], counts: np.ndarray) -> list[dict]:
+def tables_of(run: Run | Ensemble, graph: Graph | None, names: Sequence[str], counts: np.ndarray) -> list[dict]:
     """Return the tables of scores per class, trainings, homophily and settings."""
     tested = "Test nodes of all chosen trainings. A class with 0 tested nodes is in no test set."
     tables = [
         table("Classes", ["class", "tested", "precision %", "recall %", "F1 %"], class_scores(names, counts), tested),
-        table("Trainings", list(Result.headings().values()), [training_row(result) for result in run.results]),
+        *(ensemble_tables(run) if isinstance(run, Ensemble) else [training_table(run.results)]),
     ]
     if graph is not None:
         tables.append(table("Homophily", ["measure", "value"], list(homophily(graph).items())))
-    settings = run.results[0].settings
+    settings = main_members(run).results[0].settings
+    note = "Those of the part with the largest share." if isinstance(run, Ensemble) and len(run.parts) > 1 else ""
+    rows = [[name, plain(value)] for name, value in settings.items()]
+    return [*tables, table("Settings", ["setting", "value"], rows, note)]
+
+
+def training_table(results: Sequence[Result]) -> dict:
+    """Return the table of trainings, one row each."""
+    return table("Trainings", list(Result.headings().values()), [training_row(result) for result in results])
+
+
+def ensemble_tables(ensemble: Ensemble) -> list[dict]:
+    """Return the tables of splits, and of the members of each split, largest share first."""
+    splits = [[r.split, percent(r.validation), percent(r.test), r.failed] for r in ensemble.results]
+    members = [
+        (member.split, -share, [member.recipe.method, member.split, member.seed, number, percent(result.validation),
+                                cell(f"{share:.3f}", share)])
+        for number, (part, shares) in enumerate(zip(ensemble.parts, ensemble.shares, strict=True))
+        for member, result, share in zip(part.members, part.results, shares, strict=True)
+        if share > 0
+    ]  # fmt: skip
+    rows = [row for *_, row in sorted(members, key=lambda entry: entry[:2])]
+    note = "Share: weight of the training's probabilities in the prediction of its split. Part: folder in members/."
     return [
-        *tables,
-        table("Settings", ["setting", "value"], [[name, plain(value)] for name, value in settings.items()]),
+        table("Splits", ["split", "validation %", "test %", "failed"], splits),
+        table("Trainings", ["method", "split", "seed", "part", "validation %", "share"], rows, note),
     ]
 
 

@@ -172,7 +172,9 @@ def combine_runs(
         )
         for i in range(len(splits))
     ]  # fmt: skip
-    info = replace(first, confusion=confusion(predicted, source.labels, splits, sorted(is_used)) if test else None)
+    info = replace(
+        first, confusion=split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
+    )
     return Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine)
 
 
@@ -181,7 +183,7 @@ def score(metric: str, predicted: Tensor, labels: Tensor, masks: Tensor) -> list
     return [float(value) for value in pick_metric(metric)(predicted, labels.expand(len(predicted), -1), masks)]
 
 
-def confusion(predicted: Tensor, labels: Tensor, splits: Splits, used: Sequence[int]) -> list[list[int]]:
+def split_confusion(predicted: Tensor, labels: Tensor, splits: Splits, used: Sequence[int]) -> list[list[int]]:
     """Count the test nodes of all used splits by true class (row) and predicted class (column): [c, c]."""
     c = predicted.shape[2]
     test = splits.test[list(used)]

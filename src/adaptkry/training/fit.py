@@ -68,6 +68,17 @@ def fit(
 ) -> Run: ...
 
 
+@overload
+def fit(
+    data: Any,
+    method: str | Recipe | Sequence[Recipe] = "adaptkry",
+    splits: Splits | str | None = None,
+    *,
+    combine: str,
+    **options: Any,
+) -> Run | Ensemble: ...
+
+
 def fit(
     data: Any,
     method: str | Recipe | Sequence[Recipe] = "adaptkry",
@@ -100,7 +111,7 @@ def fit(
         seeds: number of trainings per split; all of them are reported.
         restarts: number of trainings per split and seed; see `combine`.
         combine: "best" chooses the best of the restarts on validation nodes. "mean" averages the probabilities of all
-            trainings of a split, and returns an `Ensemble`.
+            trainings of a split, and returns an `Ensemble`. "sum" and "concat" are values of the setting of this name.
         predict: whether to keep the class probabilities of all nodes, in `Run.predicted`; not for basis folders.
         device: "auto", "cpu" or "cuda".
         batch_size: rows per step. None: all rows, or as many as fit if the basis does not fit on the device; 8192 for a
@@ -121,6 +132,8 @@ def fit(
     """
     # Refuse bad input before anything is computed or written.
     check_names(settings, inspect.signature(fit).parameters)
+    if combine in ("sum", "concat"):  # the setting of recipes that has the same name
+        settings, combine = settings | {"combine": combine}, "best"
     for name, value in (("count", 1 if count is None else count), ("seeds", seeds), ("restarts", restarts)):
         checks.positive_count(value, name)
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")

@@ -87,6 +87,11 @@ class Run:
         return [i for i, result in enumerate(self.results) if result.chosen and result.validation is not None]
 
     @property
+    def trainings(self) -> int:
+        """Number of chosen members."""
+        return len(self.chosen)
+
+    @property
     def test_scores(self) -> np.ndarray:
         """Test score of each member [b]; NaN if it failed or was not evaluated."""
         return np.array([np.nan if result.test is None else result.test for result in self.results])

@@ -70,7 +70,7 @@ def save_ensemble(ensemble: Ensemble, folder: Path | str) -> Path:
     }  # fmt: skip
     write(folder / "rows.jsonl", result_lines(ensemble.results))
     write(folder / "run.json", json.dumps(document, indent=1))
-    for stale in (folder / MEMBERS).iterdir():  # parts of a larger ensemble that was here before
+    for stale in (folder / MEMBERS).glob("*"):  # parts of a larger ensemble that was here before
         if stale.name not in {str(number) for number in range(len(used))}:
             shutil.rmtree(stale)
     return folder
