@@ -91,7 +91,7 @@ def tune(
 
 def resume_hint(folder: Path) -> str:
     """How to resume an interrupted search."""
-    from adaptkry.selection.tune import TRIALS
+    from adaptkry.selection.trial import TRIALS
 
     lines = (folder / TRIALS).read_text().splitlines() if (folder / TRIALS).exists() else []
     count = len(lines) - 1  # without the header

@@ -30,7 +30,7 @@ from adaptkry.selection.grid import alternatives, group_into_batches
 from adaptkry.selection.portfolio import method_recipe, portfolio
 from adaptkry.selection.sampler import draw_at_random, has_optuna, propose
 from adaptkry.selection.space import Space, space_of
-from adaptkry.selection.trial import TrainedTrial, Trial, best_trial, recipe_of, train_trials
+from adaptkry.selection.trial import TRIALS, TrainedTrial, Trial, best_trial, recipe_of, train_trials
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.ensemble import Ensemble, combine_runs, score
 from adaptkry.training.fit import choose_device, resolve_splits
@@ -41,16 +41,15 @@ from adaptkry.training.state import TrainingState
 
 log = logging.getLogger("adaptkry")
 
-TRIALS = "trials.jsonl"
 SUMMARY = "auto.json"
 WORK = "trials"  # folder of the trained trials while the search runs
-BASELINES = ("gcn", "mlp")  # always tried, so that the report can say what the edges contribute
+REFERENCES = ("gcn", "mlp")  # always tried, so that the report can say what the edges contribute
 TOGETHER = 8  # recipes trained as one batch on a GPU; on the CPU a batch is no faster than its recipes in turn
 FIRST_SHARE = 0.5  # the largest share of the remaining time that one of the first trainings may take
 BATCH_SHARE = 0.7  # the same for every other batch
 RESERVE = 0.03  # share of the time that is kept for the selection and the test of the ensemble
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
-BASES = 3  # the search changes the settings of this many best shapes in turn
+VARIED_SHAPES = 3  # the search changes the settings of this many best shapes in turn
 FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine", "structure",
            "batch_norm", "layer_norm", "label_hops")  # fmt: skip
 
@@ -152,7 +151,7 @@ def auto(
     device = str(choose_device(device))
     fixed = {name: value for name, value in settings.items() if value is not None}
     with _journal(out, source, splits, seed, fixed, resume) if out is not None else nullcontext() as journal:
-        search = Search(source, splits, device, checks.count(seed, "seed"), fixed, start, time_limit)
+        search = AutoSearch(source, splits, device, checks.count(seed, "seed"), fixed, start, time_limit)
         search.on_progress, search.on_trial, search.should_stop = on_progress, on_trial, should_stop
         search.journal = journal
         if journal:
@@ -195,7 +194,7 @@ def _finished(journal: Journal) -> AutoResult | None:
 
 
 @dataclass
-class Search:
+class AutoSearch:
     """The state of `auto`: what was trained, and what to train next in the time that is left."""
 
     data: GraphData
@@ -243,7 +242,7 @@ class Search:
     def batches(self, suggested: Recipe) -> Iterator[tuple[bool, list[Recipe]]]:
         """Yield whether a batch is one of the first, and its recipes: baselines, portfolio, search."""
         together = TOGETHER if self.device.startswith("cuda") else 1
-        baselines = [self.baselines(method, suggested) for method in BASELINES]
+        baselines = [self.baselines(method, suggested) for method in REFERENCES]
         if together == 1:  # one recipe of each first, since time may be short
             first = [[recipes[0]] for recipes in baselines if recipes]
         else:
@@ -301,7 +300,7 @@ class Search:
         kept = [i for i, other in enumerate(self.trained) if other.run is not None]
         if len(kept) > KEPT_TRIALS:
             worst = min(kept, key=lambda i: self.trained[i].row["validation"] or -1.0)
-            if self.trained[worst].row["method"] not in BASELINES:
+            if self.trained[worst].row["method"] not in REFERENCES:
                 self.trained[worst] = TrainedTrial(self.trained[worst].row, None)
 
     def report(self, what: str) -> None:
@@ -313,13 +312,13 @@ class Search:
     def propose_batch(self, number: int, together: int) -> list[Recipe]:
         """Return recipes around the best ones: even rounds change rates only, odd rounds the shape as well."""
         good = sorted(
-            (row for row in self.rows if row["state"] == "complete" and row["method"] not in BASELINES),
+            (row for row in self.rows if row["state"] == "complete" and row["method"] not in REFERENCES),
             key=lambda row: row["validation"],
             reverse=True,
         )
         if not good:
             return []
-        bases = [group[0] for group in group_into_batches(map(recipe_of, good))][:BASES]
+        bases = [group[0] for group in group_into_batches(map(recipe_of, good))][:VARIED_SHAPES]
         base = bases[number % len(bases)]
         space = self.space(base)
         shape_space = {name: kind for name, kind in space.items() if name not in PER_MEMBER}
@@ -388,8 +387,8 @@ class Search:
     def baseline_scores(self, parts: Sequence[Run]) -> dict[str, list[float | None]]:
         """Return test scores per split [s]: the largest class, each baseline and the best training on validation."""
         found: dict[str, list[float | None]] = {"largest class": list(self.largest_class())}
-        for name in (*BASELINES, "best single training"):
-            of_method = [part for part in parts if name not in BASELINES or part.recipes[0].method == name]
+        for name in (*REFERENCES, "best single training"):
+            of_method = [part for part in parts if name not in REFERENCES or part.recipes[0].method == name]
             found[name] = self.best_scores(of_method)
         return found
 

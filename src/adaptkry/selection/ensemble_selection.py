@@ -12,11 +12,11 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.run import Run
 
-ROUNDS = 25  # members added per split, with repetition
+SELECTION_ROUNDS = 25  # members added per split, with repetition
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
 
 
-def greedy_counts(probabilities: Tensor, classes: Tensor, metric: str, rounds: int = ROUNDS) -> Tensor:
+def greedy_counts(probabilities: Tensor, classes: Tensor, metric: str, rounds: int = SELECTION_ROUNDS) -> Tensor:
     """Return how often each candidate is in the ensemble: [k].
 
     In every round the candidate is added with which the mean of the probabilities scores best; of equally good ones
@@ -52,7 +52,7 @@ def greedy_counts(probabilities: Tensor, classes: Tensor, metric: str, rounds: i
 
 
 def greedy_shares(
-    parts: Sequence[Run], labels: Tensor, splits: Splits, metric: str, rounds: int = ROUNDS
+    parts: Sequence[Run], labels: Tensor, splits: Splits, metric: str, rounds: int = SELECTION_ROUNDS
 ) -> list[list[float]]:
     """Return the share of each member of each part in the ensemble of its split.
 

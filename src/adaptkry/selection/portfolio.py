@@ -10,7 +10,7 @@ from typing import Any
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.training.data import GraphData
 
-FIELDS = frozenset(field.name for field in fields(Recipe))
+SETTINGS_OF_RECIPES = frozenset(field.name for field in fields(Recipe))
 
 
 @cache
@@ -31,7 +31,7 @@ def portfolio(data: GraphData, suggested: Recipe, settings: Mapping[str, Any]) -
         if shape.get("directed") and not data.graph.is_directed:
             continue
         base = suggested if shape["method"] == suggested.method else method_recipe(shape["method"], suggested)
-        changes = {name: value for name, value in shape.items() if name in FIELDS and name != "method"}
+        changes = {name: value for name, value in shape.items() if name in SETTINGS_OF_RECIPES and name != "method"}
         group = []
         for rates in table()["rates"][shape["rates"]]:
             try:

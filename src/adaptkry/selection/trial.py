@@ -15,6 +15,7 @@ from adaptkry.training.run import Run
 
 log = logging.getLogger("adaptkry")
 
+TRIALS = "trials.jsonl"  # the journal of a search
 Trial = dict[str, Any]
 
 

@@ -21,14 +21,13 @@ from adaptkry.models.recipe import Recipe, check_names, recipe
 from adaptkry.selection.grid import group_into_batches
 from adaptkry.selection.sampler import propose
 from adaptkry.selection.space import Space, space_of
-from adaptkry.selection.trial import Trial, best_trial, recipe_of, train_trials
+from adaptkry.selection.trial import TRIALS, Trial, best_trial, recipe_of, train_trials
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import fit, make_members, resolve_splits
 from adaptkry.training.run import Run
 from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
 
-TRIALS = "trials.jsonl"
 SETTINGS = "tuned.toml"
 PROPOSALS_PER_TRIAL = 20  # if all of these were tried before, the space counts as exhausted
 NOTE = (
