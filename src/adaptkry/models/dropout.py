@@ -21,6 +21,7 @@ class DropoutState:
     rates: Mapping[str, Sequence[float]]  # name -> [b]
     row_counts: Sequence[int]  # [b]
     gpu: "GpuDropout | None" = None  # if given, kernels draw the random numbers
+    visible: Tensor | None = None  # bool [b, n] nodes whose training labels are inputs in this step
 
     def is_active(self, name: str) -> bool:
         """Return whether the rate of that name is positive for any member."""
@@ -61,6 +62,28 @@ class GpuDropout:
         """Return the seeds of this step [b]; layer 0 is the filter of a decoupled model, and its parts are hops."""
         members = (self.member_seeds + part * 0x9E3779B9) % 2**32 if part else self.member_seeds  # 2**32 / golden ratio
         return members + ((self.step * 64 + layer) << 32)
+
+
+def random_half(seeds: Tensor, step: Tensor, count: int) -> Tensor:
+    """Draw a bool mask [b, count] that is True with probability 1/2, as a function of seed, step and position.
+
+    It needs no generator, so that it can be recorded in a CUDA graph, and is the same on every device.
+
+    Args:
+        seeds: the seed of each member [b], int64.
+        step: the number of the step [], int64, on the same device.
+        count: number of entries per member.
+    """
+    positions = torch.arange(count, device=seeds.device)
+    return scrambled(scrambled(scrambled(seeds) ^ step)[:, None] ^ positions) >= 2**31
+
+
+def scrambled(x: Tensor) -> Tensor:
+    """Map integers to pseudorandom 32-bit ones, in int64, by multiplications and shifts."""
+    x = (x + 0x9E3779B9) & 0xFFFFFFFF
+    x = ((x ^ (x >> 16)) * 0x21F0AAAD) & 0xFFFFFFFF  # below 2^63, since the factor is below 2^31
+    x = ((x ^ (x >> 15)) * 0x735A2D97) & 0xFFFFFFFF
+    return x ^ (x >> 15)
 
 
 def keep_mask(shape: Sequence[int], p: float, generator: torch.Generator) -> Tensor:

@@ -21,7 +21,7 @@ SavedInputs = dict[str, Tensor]  # what the inputs of other graphs need from the
 
 @dataclass(frozen=True)
 class Inputs:
-    """Terms, which are computed once, and the operator if the model propagates."""
+    """Terms, which are computed once, and the operator if the model propagates features or labels."""
 
     terms: Tensor  # [T, n, d]; bases of several directions and untied taus are concatenated
     hop_scale: Tensor  # [T] the factor that hop normalisation applied to each term
@@ -42,7 +42,7 @@ def model_inputs(
         scaling = column_scaling(graph, recipe)
     x, saved = input_columns(graph, recipe, scaling, saved)
     x = x.to(device)
-    operator = propagation(graph, recipe, recipe.taus[0], recipe.directions[0]) if recipe.propagates else None
+    operator = propagation(graph, recipe, recipe.taus[0], recipe.directions[0]) if recipe.needs_operator else None
     operator = None if operator is None else operator.to(device)
     if recipe.uses_features_only:
         return Inputs(x[None], torch.ones(1), operator, scaling, saved)

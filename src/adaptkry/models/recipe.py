@@ -95,6 +95,10 @@ class Recipe:
     filter_dropout: float = setting(
         0.0, "Dropout rate of basis terms, before the filter, or of attention.", at_least=0, below=1
     )
+    # training labels as inputs
+    label_hops: int = setting(
+        0, "Propagate training labels by up to this number of hops and use them as inputs; 0 is off.", at_least=0
+    )
     # the training
     optimiser: Literal["adam", "adamw", "logistic"] = setting(
         "adam", "Gradient descent (adam, adamw), or exact logistic regression on the best of the terms (logistic)."
@@ -204,6 +208,11 @@ class Recipe:
                 f"hidden must be a multiple of heads; got hidden {self.hidden} and heads {self.heads}. Use for example "
                 f"hidden {-(-self.hidden // self.heads) * self.heads}."
             )
+        if self.label_hops and (self.propagates or not any(isinstance(stage, ResidualMLP) for stage in self.stages)):
+            raise ValueError(
+                f"label_hops is for methods with the layers of adaptkry, which compute their basis before training; "
+                f"got {self.method}. Leave it out, or use adaptkry."
+            )
         if self.terms == "first" and any(isinstance(stage, CombineHops) for stage in self.stages):
             raise ValueError(f"{self.method} combines hops, so terms must be all or last; got first. Use mlp instead.")
 
@@ -225,6 +234,16 @@ class Recipe:
         return any(stage.propagates for stage in self.stages)
 
     @property
+    def uses_training_labels(self) -> bool:
+        """Whether labels of training nodes are inputs of predictions."""
+        return self.label_hops > 0
+
+    @property
+    def needs_operator(self) -> bool:
+        """Whether features or labels are propagated after the terms were computed."""
+        return self.propagates or self.uses_training_labels
+
+    @property
     def is_exact(self) -> bool:
         """Whether the weights are solved for exactly instead of trained by gradient descent."""
         return self.optimiser == "logistic"
@@ -232,13 +251,13 @@ class Recipe:
     @property
     def needs_all_nodes(self) -> bool:
         """Whether training must see all nodes at once."""
-        return self.propagates or self.is_exact
+        return self.needs_operator or self.is_exact
 
     @property
     def mixes_taus(self) -> bool:
         """Whether members with different taus can share one basis."""
         is_sum = isinstance(self.stages[0], CombineHops) and self.combine == "sum"
-        return self.tied and is_sum and len(self.directions) == 1
+        return self.tied and is_sum and len(self.directions) == 1 and not self.needs_operator
 
     @property
     def per_member(self) -> frozenset[str]:

@@ -46,7 +46,7 @@ Chunk = tuple[Tensor, Tensor]  # terms [T, m, d] and their row numbers [m]
 class Batches(Protocol):
     """What the training loop needs from the data."""
 
-    operator: Operator | None  # for models that propagate
+    operator: Operator | None  # for models that propagate features or labels
     group: ProcessGroup
     device: torch.device
     dtype: torch.dtype
@@ -83,7 +83,8 @@ class FullBatch:
         masks: "train" and "validation" masks, bool [s, n].
         split_of_member: the split of each member [b].
         device: the device to which the terms are moved.
-        operator: the propagation matrix, for models that propagate.
+        operator: the propagation matrix, for models that propagate features or labels.
+        propagates_features: whether the model propagates features, and so applies dropout at all nodes.
     """
 
     group: ProcessGroup = SINGLE_PROCESS
@@ -97,7 +98,10 @@ class FullBatch:
         split_of_member: Tensor,
         device: torch.device | str = "cpu",
         operator: Operator | None = None,
+        *,
+        propagates_features: bool = True,
     ):
+        self.all_nodes = operator is not None and propagates_features
         self.device, self.operator, self.dtype = torch.device(device), operator, terms.dtype
         self.terms = terms.to(self.device)
         labels = labels.to(self.device)
@@ -105,8 +109,8 @@ class FullBatch:
 
     def _batch(self, mask: Tensor, labels: Tensor) -> Batch:
         rows, row_mask = (part.to(self.device) for part in padded_rows(mask))
-        # A model that propagates applies dropout at all nodes, not only at those of the mask.
-        dropout_rows = mask.sum(1).tolist() if self.operator is None else [self.terms.shape[1]] * len(mask)
+        # A model that propagates features applies dropout at all nodes, not only at those of the mask.
+        dropout_rows = [self.terms.shape[1]] * len(mask) if self.all_nodes else mask.sum(1).tolist()
         return Batch(self.terms, rows, row_mask, labels[rows], dropout_rows)
 
     def train(self, epoch: int) -> Iterator[Batch]:  # noqa: ARG002  the same in every epoch

@@ -160,8 +160,10 @@ class GraphData:
         """Compute the terms; they are trained in mini-batches if they do not fit on the device."""
         device, batch_size = options.device, options.batch_size
         if batch_size and recipe.needs_all_nodes:
+            uses = f" with label_hops {recipe.label_hops}" if recipe.label_hops else ""
             raise ValueError(
-                f"{recipe.method} needs all nodes at once, so batch_size must be None; got {batch_size}. Leave it out."
+                f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "
+                "Leave it out."
             )
         batch_size = batch_size or batch_size_that_fits(self.graph, recipe, len(members), device)
         inputs = model_inputs(self.graph, recipe, "cpu" if batch_size else device)
@@ -171,7 +173,7 @@ class GraphData:
             plan = SlabPlan(self.labels >= 0, 1, batch_size)
             batches: Batches = SlabBatches(InMemoryTerms(inputs.terms), plan, *data)
         else:
-            batches = FullBatch(inputs.terms, *data, inputs.operator)
+            batches = FullBatch(inputs.terms, *data, inputs.operator, propagates_features=recipe.propagates)
         scaling = None if inputs.scaling is None else [part.tolist() for part in inputs.scaling]
         batching, hop_scale = {"batch_size": batch_size}, inputs.hop_scale.tolist()
         return PreparedTraining(shape, batches, batching, hop_scale, scaling, inputs.saved)
@@ -343,6 +345,11 @@ def open_basis_folder(path: Path | str) -> BasisFolder:
 def training_masks(splits: Splits) -> dict[str, Tensor]:
     """Return the masks that training may use, which exclude the test masks: bool [s, n] each."""
     return {"train": splits.train, "validation": splits.validation}
+
+
+def training_labels(labels: Tensor, splits: Splits, members: Sequence[Member]) -> Tensor:
+    """Return the labels that each member may use as inputs: those of its training nodes, and -1 elsewhere [b, n]."""
+    return torch.where(splits.train[[member.split for member in members]], labels, -1)
 
 
 def batch_size_that_fits(graph: Graph, recipe: Recipe, members: int, device: torch.device) -> int | None:

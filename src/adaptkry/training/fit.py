@@ -30,6 +30,7 @@ from adaptkry.training.data import (
     open_data,
     recipes_for,
     training_key,
+    training_labels,
     training_masks,
 )
 from adaptkry.training.ensemble import Ensemble, combine_runs, mean_shares
@@ -216,7 +217,8 @@ def make_trainer(
         masks = training_masks(splits)
         return LogisticRegression(shape, batches, members, labels=source.labels, masks=masks, metric=metric)  # type: ignore[arg-type]
     mix = None if basis_mix is None else basis_mix.repeat_interleave(len(members) // len(basis_mix), 0)
-    return GradientDescent(shape, batches, members, metric=metric, basis_mix=mix)
+    labels = training_labels(source.labels, splits, members) if shape.recipe.uses_training_labels else None
+    return GradientDescent(shape, batches, members, metric=metric, basis_mix=mix, labels=labels)
 
 
 def choose_device(name: str | torch.device) -> torch.device:

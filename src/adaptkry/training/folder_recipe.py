@@ -20,6 +20,7 @@ FIXED: dict[str, Any] = {
     "normalisation": "symmetric",
     "isolated": 1.0,
     "structure": 0,
+    "label_hops": 0,
 }
 REMEDY = {
     "normalise": "Features are scaled before they are propagated: scale them in the graph, and propagate again",
@@ -29,12 +30,13 @@ REMEDY = {
     "normalisation": "A basis on disk is computed with the symmetric matrix",
     "isolated": "A node without edges keeps its signal in a basis on disk",
     "structure": "Structure columns are computed from edges, which a folder does not hold: fit on the graph itself",
+    "label_hops": "Labels are propagated while the model trains, which needs the edges: fit on the graph itself",
 }
 
 
 def is_stored(recipe: Recipe) -> bool:
     """Return whether the recipe can be trained on a basis folder."""
-    return (recipe.basis == STORED_BASIS or recipe.degree == 0) and not recipe.needs_all_nodes
+    return (recipe.basis == STORED_BASIS or recipe.degree == 0) and not (recipe.propagates or recipe.is_exact)
 
 
 def folder_recipe(folder: BasisFolder, method: str = "adaptkry", **settings) -> Recipe:

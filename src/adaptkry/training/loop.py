@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry.models.dropout import DropoutState, GpuDropout
+from adaptkry.models.dropout import DropoutState, GpuDropout, random_half
 from adaptkry.models.recipe import DROPOUT_RATES, OPTIMISER_SETTINGS
 from adaptkry.models.stages import ModelShape, initial_statistics
 from adaptkry.training.adam import adam_step
@@ -39,6 +39,7 @@ class GradientDescent:
         members: splits, seeds and recipes.
         metric: "accuracy" or "roc_auc".
         basis_mix: [b, r] the share of each of r bases in a member's basis, where members differ in taus.
+        labels: [b, n] the class of each member's training nodes and -1 elsewhere, for recipes that use training labels.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class GradientDescent:
         *,
         metric: str = "accuracy",
         basis_mix: Tensor | None = None,
+        labels: Tensor | None = None,
     ):
         self.shape, self.recipe, self.batches, self.metric = shape, shape.recipe, batches, metric
         self.members, self.group, self.device = list(members), batches.group, batches.device
@@ -60,7 +62,9 @@ class GradientDescent:
         self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.gpu_dropout = self._gpu_dropout()
         self.can_record = self.gpu_dropout is not None and batches.is_fixed
-        self.state = initial_state(shape, members, batches.dtype, self.device, basis_mix)
+        self.seeds = torch.tensor([m.seed for m in members], device=self.device)
+        fixed = {name: t for name, t in (("basis_mix", basis_mix), ("labels", labels)) if t is not None}
+        self.state = initial_state(shape, members, batches.dtype, self.device, fixed)
 
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
         """Train until every member has stopped or a callback returns True; callbacks are called at every check."""
@@ -138,7 +142,10 @@ class GradientDescent:
     def _dropout(self, batch: Batch) -> DropoutState:
         if self.gpu_dropout:
             self.gpu_dropout.step, self.gpu_dropout.row_counts = self.state["steps"], batch.row_mask.sum((1, 2))
-        return DropoutState(self.generators, self.dropout_rates, batch.dropout_rows, self.gpu_dropout)
+        visible = None
+        if self.recipe.label_hops:
+            visible = random_half(self.seeds, self.state["steps"], self.state["statistics/labels"].shape[1])
+        return DropoutState(self.generators, self.dropout_rates, batch.dropout_rows, self.gpu_dropout, visible)
 
     def _reseed(self, epoch: int) -> None:
         """Reseed generators from seed, epoch and rank, so that the checkpoint of one process serves all of them."""

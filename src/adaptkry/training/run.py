@@ -19,7 +19,7 @@ from adaptkry.training.losses import chunk_logits
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
 
-STATISTICS = ("norm", "basis_mix")  # prefixes of names that are saved with the weights, but not learned
+STATISTICS = ("norm", "basis_mix", "labels")  # prefixes of names that are saved with the weights, but not learned
 
 
 @dataclass
@@ -129,7 +129,7 @@ class Run:
 
         Args:
             data: a graph in memory, possibly with new nodes, or anything else that `fit` accepts except basis folders.
-                If the run uses structure columns, the training nodes come first and in the same order.
+                If the run uses structure columns or training labels, the training nodes come first, in the same order.
         """
         graph = open_graph(data, "predict").graph
         width = 0 if graph.features is None else graph.features.shape[1]
@@ -141,6 +141,7 @@ class Run:
             raise ValueError(
                 f"this run has {self.shape.classes} classes; got a graph with {graph.classes}. Train on all classes."
             )
+        self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling)  # [2, d]
         scaling = None if saved is None else (saved[0], saved[1])
         ordered = self._with_columns_in_order(graph)
@@ -148,6 +149,14 @@ class Run:
         chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
         parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
         return torch.cat(parts, 1).softmax(-1)
+
+    def _check_training_nodes(self, graph: Graph) -> None:
+        """Refuse a graph without the training nodes if their labels are inputs of predictions."""
+        if "labels" in self.weights and graph.nodes < self.weights["labels"].shape[1]:
+            raise ValueError(
+                f"this run predicts from the labels of its training graph, so its {self.weights['labels'].shape[1]} "
+                f"nodes must come first; got a graph with {graph.nodes} nodes. Add new nodes after them."
+            )
 
     def _with_columns_in_order(self, graph: Graph) -> Graph:
         """Return the graph with feature columns in the order of the training graph, if both name their columns."""

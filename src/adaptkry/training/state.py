@@ -56,12 +56,12 @@ class TrainingState:
 
 
 def initial_state(
-    shape: ModelShape, members: Sequence[Member], dtype: torch.dtype, device: torch.device, basis_mix: Tensor | None
+    shape: ModelShape, members: Sequence[Member], dtype: torch.dtype, device: torch.device, fixed: Weights
 ) -> TrainingState:
-    """Return the state before the first epoch."""
+    """Return the state before the first epoch; `fixed` are statistics [b, ...] that training does not change."""
     b, epochs = len(members), shape.recipe.epochs
     weights = batched.initial_weights(shape, [(member.seed, member.recipe) for member in members])
-    statistics = initial_statistics(shape, b) | ({} if basis_mix is None else {"basis_mix": basis_mix})
+    statistics = initial_statistics(shape, b) | fixed
     tensors = {f"weights/{name}": w for name, w in weights.items()}
     tensors |= {f"statistics/{name}": s for name, s in statistics.items()}
     tensors |= {f"best/{name}": t.clone() for name, t in (weights | statistics).items()}

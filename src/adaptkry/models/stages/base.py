@@ -91,3 +91,13 @@ class Stage(ABC):
 def uniform(generator: torch.Generator, bound: float, *shape: int) -> Tensor:
     """Draw numbers between -bound and bound."""
     return (torch.rand(*shape, generator=generator) * 2 - 1) * bound
+
+
+def to_columns(z: Tensor) -> Tensor:
+    """Arrange the channels of all members as columns: [b, n, h] -> [n, b h]."""
+    return z.transpose(0, 1).flatten(1)
+
+
+def to_members(columns: Tensor, members: int) -> Tensor:
+    """Undo `to_columns`: [n, b h] -> [b, n, h]."""
+    return columns.unflatten(1, (members, -1)).transpose(0, 1)

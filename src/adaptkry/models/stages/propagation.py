@@ -9,23 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, uniform
+from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, to_columns, to_members, uniform
 from adaptkry.models.stages.sources import initial_hop_weights
 from adaptkry.spectral.filters import PARAMETRISATIONS
 from adaptkry.spectral.signal_bases import ALL_BASES
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
-
-
-def to_columns(z: Tensor) -> Tensor:
-    """Arrange the channels of all members as columns: [b, n, h] -> [n, b h]."""
-    return z.transpose(0, 1).flatten(1)
-
-
-def to_members(columns: Tensor, members: int) -> Tensor:
-    """Undo `to_columns`: [n, b h] -> [b, n, h]."""
-    return columns.unflatten(1, (members, -1)).transpose(0, 1)
 
 
 @dataclass(frozen=True)

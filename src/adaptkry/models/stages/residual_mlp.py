@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, uniform
+from adaptkry.models.stages.label_inputs import label_columns, label_width
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResidualMLP(Stage):
-    """Dense layers without bias: dropout before each, residual if widths agree, ReLU after all but the last."""
+    """Dense layers without bias: dropout before each, residual if widths agree, ReLU after all but the last.
+
+    With `label_hops`, a learned map of propagated training labels is added to the first layer.
+    """
 
     def width(self, shape: ModelShape, width: int) -> int:
         """Return the number of classes."""
@@ -31,6 +35,8 @@ class ResidualMLP(Stage):
             weights[f"layer{layer}"] = uniform(generator, 1 / math.sqrt(outputs), inputs, outputs)
             if (shape.recipe.batch_norm or shape.recipe.layer_norm) and layer < layers - 1:
                 weights |= {f"norm{layer}_scale": torch.ones(1, outputs), f"norm{layer}_shift": torch.zeros(1, outputs)}
+        if shape.recipe.label_hops:
+            weights["labels"] = uniform(generator, 1 / math.sqrt(widths[1]), label_width(shape), widths[1])
         return weights
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
@@ -39,6 +45,8 @@ class ResidualMLP(Stage):
         for layer in range(recipe.layers):
             z = context.drop(z, "mlp_dropout", layer + 1)
             x, z = z, z @ context.weight(f"layer{layer}")
+            if layer == 0 and recipe.label_hops:
+                z = z + label_columns(context) @ context.weight("labels")
             is_last = layer == recipe.layers - 1
             if recipe.batch_norm and not is_last:
                 z = batch_norm(z, context, layer)
