@@ -290,14 +290,15 @@ GPU_VARIANTS = [
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("settings", GPU_VARIANTS, ids=str)
-def test_gpu_variants_can_be_recorded_and_do_not_depend_on_other_members(settings):
+def test_gpu_variants_can_be_recorded_and_do_not_depend_on_other_members(settings, monkeypatch):
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", lambda _: None)  # TF32 can change the best epoch
     members = [changed(one, **settings) for one in MEMBERS]
     batch, again = (train(members, device="cuda", dtype=torch.float32, epochs=5, settings=settings) for _ in range(2))
     assert batch.can_record
     assert torch.equal(logits(batch), logits(again))
     for i, one in enumerate(members):
         separate = train([one], device="cuda", dtype=torch.float32, epochs=5, settings=settings)
-        torch.testing.assert_close(logits(batch)[i], logits(separate)[0], rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(logits(batch)[i], logits(separate)[0], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.gpu
@@ -306,7 +307,7 @@ def test_gpu_variants_equal_those_of_the_cpu(settings):
     changes = {"mlp_dropout": 0.0, "filter_dropout": 0.0, "input_dropout": 0.0} | settings
     members = [changed(one, **changes) for one in MEMBERS]
     cpu, gpu = (train(members, epochs=10, settings=settings, device=device) for device in ("cpu", "cuda"))
-    torch.testing.assert_close(logits(cpu), logits(gpu), rtol=0, atol=1e-8)
+    torch.testing.assert_close(logits(cpu), logits(gpu), rtol=0, atol=1e-5)  # the basis is computed in float32
 
 
 @pytest.mark.gpu
