@@ -88,8 +88,15 @@ class Recipe:
     hidden: int = setting(64, "Number of hidden units.", at_least=1)
     layers: int = setting(2, "Number of dense layers, or of graph convolutions.", at_least=1)
     heads: int = setting(8, "Number of attention heads, among which hidden units are divided.", at_least=1)
-    batch_norm: bool = setting(False, "Batch norm between dense layers.")
-    layer_norm: bool = setting(False, "Layer norm between dense layers.")
+    batch_norm: bool = setting(False, "Batch norm between layers.")
+    layer_norm: bool = setting(False, "Layer norm between layers.")
+    residual: bool = setting(
+        False,
+        "Graph convolutions in residual blocks with a dense layer each and norm (layer norm unless batch_norm is set).",
+    )
+    self_weights: bool = setting(
+        False, "Graph convolutions add a dense layer of the node itself, as GraphSAGE always does."
+    )
     mlp_dropout: float = setting(0.5, "Dropout rate before dense layers.", at_least=0, below=1)
     input_dropout: float = setting(0.0, "Dropout rate of the features.", at_least=0, below=1)
     filter_dropout: float = setting(
@@ -191,10 +198,11 @@ class Recipe:
                 f"the optimiser logistic solves for one linear layer only; got {self.method}, which has other layers. "
                 "Use asgc."
             )
-        if self.layer_norm and not any(isinstance(stage, ResidualMLP) for stage in self.stages):
+        has_norm = any(isinstance(stage, ResidualMLP | MessagePassing) for stage in self.stages)
+        if self.layer_norm and not has_norm:
             raise ValueError(
-                f"layer_norm is for methods with the stage ResidualMLP, such as adaptkry; got {self.method}. "
-                "Leave it out."
+                f"layer_norm is for methods with the stage ResidualMLP, such as adaptkry, or MessagePassing, such as "
+                f"gcn; got {self.method}. Leave it out."
             )
         if self.layer_norm and self.batch_norm:
             raise ValueError("one of batch_norm and layer_norm can be true; got both. Set one of them to false.")
@@ -203,7 +211,15 @@ class Recipe:
             raise ValueError(
                 f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out."
             )
-        if MessagePassing("gat") in self.stages and self.layers > 1 and self.hidden % self.heads:
+        kinds = [stage.kind for stage in self.stages if isinstance(stage, MessagePassing)]
+        for name, is_set in (("residual", self.residual), ("self_weights", self.self_weights)):
+            if is_set and not kinds:
+                raise ValueError(
+                    f"{name} is for methods with graph convolutions, such as gcn; got {self.method}. Leave it out."
+                )
+        if self.self_weights and "sage" in kinds:
+            raise ValueError("self_weights is for gcn and gat, since sage always has them; got sage. Leave it out.")
+        if "gat" in kinds and (self.layers > 1 or self.residual) and self.hidden % self.heads:
             raise ValueError(
                 f"hidden must be a multiple of heads; got hidden {self.hidden} and heads {self.heads}. Use for example "
                 f"hidden {-(-self.hidden // self.heads) * self.heads}."
@@ -219,7 +235,20 @@ class Recipe:
     @property
     def uses_features_only(self) -> bool:
         """Whether the features are the only precomputed term."""
-        return self.degree == 0 or self.terms == "first" or any(isinstance(stage, Input) for stage in self.stages)
+        starts_with_features = self.residual or self.self_weights or any(isinstance(s, Input) for s in self.stages)
+        return self.degree == 0 or self.terms == "first" or starts_with_features
+
+    @property
+    def norm(self) -> Literal["batch", "layer"] | None:
+        """Which norm is between layers; residual blocks always have one."""
+        if self.batch_norm:
+            return "batch"
+        return "layer" if self.layer_norm or self.residual else None
+
+    @property
+    def norm_count(self) -> int:
+        """Number of norm layers, if there is a norm: between layers, or before every residual block and at the end."""
+        return self.layers + 1 if self.residual else self.layers - 1
 
     @property
     def term_count(self) -> int:

@@ -8,8 +8,9 @@ from adaptkry.common.lookup import pick
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights
 from adaptkry.models.stages.dense import Bias, Dropout, FixedNoise, Linear, LinearPerHop, ReLU
 from adaptkry.models.stages.message_passing import MessagePassing
+from adaptkry.models.stages.norms import initial_statistics
 from adaptkry.models.stages.propagation import ARMA, BasisTerms, PolynomialFilter, Propagate, filter_weights
-from adaptkry.models.stages.residual_mlp import ResidualMLP, initial_statistics
+from adaptkry.models.stages.residual_mlp import ResidualMLP
 from adaptkry.models.stages.sources import AllTerms, CombineHops, Input, SelectRows
 
 __all__ = [
