@@ -85,7 +85,7 @@ def test_bad_settings_are_refused(changes, message):
         ({"filter_decay": float("nan")}, "filter_decay must be 0 or more"),
         ({"min_epochs": -5}, "min_epochs"),
         ({"batch_norm": True, "layer_norm": True}, "one of batch_norm and layer_norm"),
-        ({"method": "gprgnn", "layer_norm": True}, "layer_norm is for methods with the stage ResidualMLP.*; got gprgnn"),
+        ({"method": "arma", "layer_norm": True}, "layer_norm is for methods with the stage ResidualMLP.*; got arma"),
         ({"label_smoothing": 1.0}, "label_smoothing must be at least 0 and below 1; got 1.0"),
         ({"label_smoothing": 0.1, "loss": "binary"}, "label_smoothing is for .*; got the loss binary"),
         ({"method": "asgc", "label_smoothing": 0.1}, "label_smoothing is for .*; got the optimiser logistic"),

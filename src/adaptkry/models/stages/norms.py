@@ -33,8 +33,8 @@ def apply_norm(z: Tensor, context: StageContext, number: int) -> Tensor:
     norm = context.shape.recipe.norm
     if norm is None:
         return z
-    scaled = batch_norm(z, context, number) if norm == "batch" else layer_norm(z)
-    return scaled * context.weight(f"norm{number}_scale") + context.weight(f"norm{number}_shift")
+    scale, shift = context.weight(f"norm{number}_scale"), context.weight(f"norm{number}_shift")  # [b, 1, h]
+    return layer_norm(z, scale, shift) if norm == "layer" else batch_norm(z, context, number) * scale + shift
 
 
 def batch_norm(z: Tensor, context: StageContext, number: int) -> Tensor:
@@ -51,6 +51,6 @@ def batch_norm(z: Tensor, context: StageContext, number: int) -> Tensor:
     return (z - mean) * torch.rsqrt(variance + 1e-5)
 
 
-def layer_norm(z: Tensor) -> Tensor:
-    """Standardise every row of z [b, m, h] (epsilon 1e-5, as in torch)."""
-    return torch.nn.functional.layer_norm(z, z.shape[2:])
+def layer_norm(z: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """Apply layer norm to every row of z [b, m, h], with scale and shift [b, 1, h] (epsilon 1e-5, as in torch)."""
+    return torch.nn.functional.layer_norm(z, z.shape[2:]) * scale + shift

@@ -9,7 +9,7 @@ from torch import Tensor
 from adaptkry.models.dropout import dropout
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights
 from adaptkry.models.stages.dense import LinearPerHop
-from adaptkry.models.stages.residual_mlp import layer_norm
+from adaptkry.models.stages.norms import layer_norm
 from adaptkry.models.weighted_sum import weighted_sum
 from adaptkry.spectral.filters import PARAMETRISATIONS
 from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
