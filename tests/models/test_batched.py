@@ -6,8 +6,10 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck
 
+from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models import batched
 from adaptkry.models.dropout import DropoutState, dropout, keep_mask
+from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics
 from adaptkry.models.stages.base import weight_name
@@ -187,6 +189,42 @@ def test_batch_norm_ignores_padding_rows():
         row_mask = (torch.arange(x.shape[1]) < 5).double().reshape(1, -1, 1)
         found.append(apply_mlp(shape, weights, x, row_mask, statistics, dropout_state([5])))
     torch.testing.assert_close(found[0], found[1][:, :5])
+
+
+@pytest.mark.parametrize("new_nodes", [0, 2])
+@pytest.mark.parametrize("make", [csbm, directed_csbm])
+def test_structure_layer_adds_the_dense_product_at_the_rows_of_each_member(make, new_nodes):
+    graph = make(nodes=30, seed=0)
+    n, trained, members = 30, 30 - new_nodes, 2
+    recipe = Recipe(degree=0, hidden=4, layers=2, structure_layer=True, mlp_dropout=0)
+    inputs = model_inputs(graph, recipe)
+    shape = ModelShape(recipe, 1, inputs.terms.shape[2], 3, trained)
+    weights = {name: w.requires_grad_() for name, w in initial(shape, members).items()}
+    assert weights["mlp/1/structure"].shape == (members, trained, 4)
+    assert 0.4 < float(weights["mlp/1/structure"].detach().abs().max()) <= 0.5
+    rows = torch.stack([torch.randperm(n, generator=torch.Generator().manual_seed(i))[:7] for i in range(members)])
+    terms, row_mask = inputs.terms.double(), torch.ones(members, 7, 1, dtype=torch.float64)
+    found = batched.logits(shape, weights, {}, terms, rows, row_mask, inputs.operator)
+    A = torch.from_numpy(graph.adjacency.toarray())
+    roots = [torch.where(d > 0, d.clamp(min=1e-9).rsqrt(), 0) for d in (A.sum(1), A.sum(0))]
+    matrix = roots[0][:, None] * A * roots[1]  # D_out^-1/2 A D_in^-1/2
+    expected = []
+    for b in range(members):
+        z = weights["filter/weights"][b, 0] * terms[0] @ weights["mlp/1/layer0"][b]
+        hidden = torch.relu(z + matrix[:, :trained] @ weights["mlp/1/structure"][b])
+        expected.append((hidden @ weights["mlp/1/layer1"][b])[rows[b]])
+    torch.testing.assert_close(found, torch.stack(expected))
+    gradients = [torch.autograd.grad(z.square().sum(), list(weights.values())) for z in (found, torch.stack(expected))]
+    for gradient, expected_gradient in zip(*gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient)
+
+
+def test_other_weights_do_not_depend_on_the_structure_layer():
+    without = initial(shape_of(5, 3, hidden=4, layers=3), 2)
+    recipe = Recipe(hidden=4, layers=3, structure_layer=True)
+    found = initial(ModelShape(recipe, 1, 5, 3, nodes=6), 2)
+    assert found.keys() - without.keys() == {"mlp/1/structure"}
+    assert all(torch.equal(found[name], w) for name, w in without.items())
 
 
 def test_concat_concatenates_the_hops_of_a_node(parts):

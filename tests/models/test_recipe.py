@@ -57,6 +57,10 @@ def test_normalised_rows_sum_to_at_most_one():
         ({"directions": ("up",)}, "unknown direction"),
         ({"basis": "chebichev"}, "Did you mean 'chebyshev'"),
         ({"layers": 0}, "layers must be 1 or more"),
+        ({"structure_layer": True, "layers": 1}, "with 2 layers or more; got adaptkry with layers 1"),
+        ({"method": "gcn", "structure_layer": True}, "do not propagate while they train, such as adaptkry"),
+        ({"structure_layer": True, "label_hops": 1}, "need two matrices, of which a model has one; got both"),
+        ({"method": "sgc", "structure_layer": True}, "is for methods that end with ResidualMLP"),
         ({"combine": "add"}, "unknown combine"),
     ],
 )

@@ -21,7 +21,7 @@ SavedInputs = dict[str, Tensor]  # what the inputs of other graphs need from the
 
 @dataclass(frozen=True)
 class Inputs:
-    """Terms, which are computed once, and the operator if the model propagates features or labels."""
+    """Terms, which are computed once, and the operator of models that propagate or have a structure layer."""
 
     terms: Tensor  # [T, n, d]; bases of several directions and untied taus are concatenated
     hop_scale: Tensor  # [T] the factor that hop normalisation applied to each term
@@ -42,7 +42,7 @@ def model_inputs(
         scaling = column_scaling(graph, recipe)
     x, saved = input_columns(graph, recipe, scaling, saved)
     x = x.to(device)
-    operator = propagation(graph, recipe, recipe.taus[0], recipe.directions[0]) if recipe.needs_operator else None
+    operator = model_operator(graph, recipe, saved)
     operator = None if operator is None else operator.to(device)
     if recipe.uses_features_only:
         return Inputs(x[None], torch.ones(1), operator, scaling, saved)
@@ -68,19 +68,25 @@ def input_columns(
     features its entries have a root mean square of 1, as standardised features have.
     """
     x = scaled_features(graph, recipe, scaling)
-    if not recipe.structure:
+    if not recipe.structure and not recipe.structure_layer:
         return x, {}
     if saved is None:
         saved = fit_structure(graph, recipe, x)
     else:
         check_first_nodes(graph, saved)
+    if not recipe.structure:
+        return x, saved
     maps = saved["structure_right"], saved.get("structure_left")
     columns = structure_columns(with_loops(graph, recipe), *maps) * saved["structure_scale"]
     return torch.cat([x, columns.to(x.dtype)], 1), saved
 
 
 def fit_structure(graph: Graph, recipe: Recipe, x: Tensor) -> SavedInputs:
-    """Return the maps of the structure columns, the scale of their block, and a checksum of the names of nodes."""
+    """Return the nodes and the direction of the graph, and the maps and the scale of its structure columns."""
+    saved = {"nodes": torch.tensor(graph.nodes), "is_directed": torch.tensor(graph.is_directed)}
+    saved |= {} if graph.info.node_ids is None else {"node_ids": node_digest(graph.info.node_ids)}
+    if not recipe.structure:
+        return saved
     key = ("structure", recipe.self_loops, recipe.structure)
     looped = with_loops(graph, recipe)
     if key not in graph.edge_results:  # a search trains many recipes on the same graph
@@ -88,10 +94,8 @@ def fit_structure(graph: Graph, recipe: Recipe, x: Tensor) -> SavedInputs:
     right, left = graph.edge_results[key]
     columns = structure_columns(looped, right, left)
     norms = float(x.double().norm()) or columns.numel() ** 0.5, float(columns.double().norm())
-    saved = {"structure_right": right, "structure_scale": torch.tensor(norms[0] / norms[1] if norms[1] else 1.0)}
-    saved |= {} if left is None else {"structure_left": left}
-    ids = graph.info.node_ids
-    return saved | ({} if ids is None else {"node_ids": node_digest(ids)})
+    saved |= {"structure_right": right, "structure_scale": torch.tensor(norms[0] / norms[1] if norms[1] else 1.0)}
+    return saved | ({} if left is None else {"structure_left": left})
 
 
 def node_digest(ids: Sequence[str]) -> Tensor:
@@ -101,7 +105,12 @@ def node_digest(ids: Sequence[str]) -> Tensor:
 
 def check_first_nodes(graph: Graph, saved: SavedInputs) -> None:
     """Refuse a graph whose first nodes are not those of the training graph, if both name their nodes."""
-    ids, n = graph.info.node_ids, len(saved["structure_right"])
+    ids, n = graph.info.node_ids, int(saved["nodes"])
+    if graph.nodes < n:
+        raise ValueError(
+            f"this run was trained on the structure of its graph, so it needs the {n} training nodes, and possibly "
+            f"more after them; got {graph.nodes} nodes. Add the new nodes to the training graph."
+        )
     if ids is not None and "node_ids" in saved and not torch.equal(node_digest(ids[:n]), saved["node_ids"]):
         raise ValueError(
             f"the first {n} nodes must be the training nodes in the same order, since this run was trained on their "
@@ -134,6 +143,17 @@ def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
     x = scaled_features(graph, replace(recipe, standardise=False))
     std = x.std(0, correction=0)
     return x.mean(0), torch.where(std > 0, std, 1)
+
+
+def model_operator(graph: Graph, recipe: Recipe, saved: SavedInputs) -> Propagation | None:
+    """Return the operator of the stages that propagate, or of the structure layer; None if there is neither.
+
+    A structure layer uses the normalised adjacency matrix, without directions if the training graph had none.
+    """
+    if recipe.structure_layer:
+        looped = with_loops(graph, recipe)
+        return Propagation(looped, 1.0, "out" if bool(saved["is_directed"]) else "both", isolated=0.0)
+    return propagation(graph, recipe, recipe.taus[0], recipe.directions[0]) if recipe.needs_operator else None
 
 
 def propagation(graph: Graph, recipe: Recipe, taus, direction: str) -> Propagation:

@@ -97,6 +97,11 @@ class Recipe:
     self_weights: bool = setting(
         False, "Graph convolutions add a dense layer of the node itself, as GraphSAGE always does."
     )
+    structure_layer: bool = setting(
+        False,
+        "Add the normalised adjacency matrix times learned weights, a vector per node, to the output of the first "
+        "dense layer.",
+    )
     mlp_dropout: float = setting(0.5, "Dropout rate before dense layers.", at_least=0, below=1)
     input_dropout: float = setting(0.0, "Dropout rate of the features.", at_least=0, below=1)
     filter_dropout: float = setting(
@@ -204,6 +209,17 @@ class Recipe:
                 f"layer_norm is for methods with the stage ResidualMLP, such as adaptkry, or MessagePassing, such as "
                 f"gcn; got {self.method}. Leave it out."
             )
+        is_structured = isinstance(self.stages[-1], ResidualMLP) and not self.propagates and self.layers > 1
+        if self.structure_layer and not is_structured:
+            raise ValueError(
+                "structure_layer is for methods that end with ResidualMLP and do not propagate while they train, such "
+                f"as adaptkry, with 2 layers or more; got {self.method} with layers {self.layers}. Leave it out."
+            )
+        if self.structure_layer and self.uses_training_labels:
+            raise ValueError(
+                "structure_layer and training labels as inputs need two matrices, of which a model has one; got both. "
+                "Leave one of them out."
+            )
         if self.layer_norm and self.batch_norm:
             raise ValueError("one of batch_norm and layer_norm can be true; got both. Set one of them to false.")
         if self.label_smoothing and (self.loss == "binary" or self.is_exact):
@@ -280,7 +296,7 @@ class Recipe:
     @property
     def needs_all_nodes(self) -> bool:
         """Whether training must see all nodes at once."""
-        return self.needs_operator or self.is_exact
+        return self.needs_operator or self.is_exact or self.structure_layer
 
     @property
     def mixes_taus(self) -> bool:

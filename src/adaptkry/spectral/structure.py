@@ -69,11 +69,6 @@ def structure_columns(graph: Graph, right: Tensor, left: Tensor | None = None) -
         float32 [nodes, r], or [nodes, 2 r] with `left`.
     """
     n = len(right)
-    if graph.nodes < n:
-        raise ValueError(
-            f"structure columns need a graph with the {n} training nodes, and possibly more after them; got "
-            f"{graph.nodes} nodes. Add the new nodes to the training graph."
-        )
     matrix = normalised_adjacency(graph.undirected() if left is None else graph)
     parts = [matrix[:, :n] @ right.double().numpy()]
     if left is not None:

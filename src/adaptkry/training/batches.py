@@ -83,7 +83,7 @@ class FullBatch:
         masks: "train" and "validation" masks, bool [s, n].
         split_of_member: the split of each member [b].
         device: the device to which the terms are moved.
-        operator: the propagation matrix, for models that propagate features or labels.
+        operator: the propagation matrix, for models that propagate features or labels; that of a structure layer.
         propagates_features: whether the model propagates features, and so applies dropout at all nodes.
     """
 
@@ -122,7 +122,7 @@ class FullBatch:
         yield self._batches["validation"]
 
     def chunks(self, mask: Tensor | None = None, *, is_shared: bool = False) -> Iterator[Chunk]:  # noqa: ARG002
-        """Yield all rows, a few at a time, or at once for a model that propagates."""
+        """Yield all rows, a few at a time, or at once for a model with an operator."""
         return term_chunks(self.terms, self.operator, self.device)
 
 

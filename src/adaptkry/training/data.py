@@ -161,13 +161,15 @@ class GraphData:
         device, batch_size = options.device, options.batch_size
         if batch_size and recipe.needs_all_nodes:
             uses = f" with label_hops {recipe.label_hops}" if recipe.label_hops else ""
+            uses = " with structure_layer" if recipe.structure_layer else uses
             raise ValueError(
                 f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "
                 "Leave it out."
             )
         batch_size = batch_size or batch_size_that_fits(self.graph, recipe, len(members), device)
         inputs = model_inputs(self.graph, recipe, "cpu" if batch_size else device)
-        shape = ModelShape(recipe, len(inputs.terms), inputs.terms.shape[2], self.graph.classes)
+        nodes = self.graph.nodes if recipe.structure_layer else 0
+        shape = ModelShape(recipe, len(inputs.terms), inputs.terms.shape[2], self.graph.classes, nodes)
         data = (self.labels, training_masks(splits), torch.tensor([member.split for member in members]), device)
         if batch_size:
             plan = SlabPlan(self.labels >= 0, 1, batch_size)

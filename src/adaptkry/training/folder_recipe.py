@@ -21,6 +21,7 @@ FIXED: dict[str, Any] = {
     "isolated": 1.0,
     "structure": 0,
     "label_hops": 0,
+    "structure_layer": False,
 }
 REMEDY = {
     "normalise": "Features are scaled before they are propagated: scale them in the graph, and propagate again",
@@ -31,6 +32,7 @@ REMEDY = {
     "isolated": "A node without edges keeps its signal in a basis on disk",
     "structure": "Structure columns are computed from edges, which a folder does not hold: fit on the graph itself",
     "label_hops": "Labels are propagated while the model trains, which needs the edges: fit on the graph itself",
+    "structure_layer": "It needs the edges, which a folder does not hold: fit on the graph itself",
 }
 
 

@@ -129,7 +129,8 @@ class Run:
 
         Args:
             data: a graph in memory, possibly with new nodes, or anything else that `fit` accepts except basis folders.
-                If the run uses structure columns or training labels, the training nodes come first, in the same order.
+                If the run uses structure columns, a structure layer or training labels, the training nodes come first,
+                in the same order.
         """
         graph = open_graph(data, "predict").graph
         width = 0 if graph.features is None else graph.features.shape[1]

@@ -30,6 +30,7 @@ class ModelShape:
     terms: int  # T precomputed terms
     features: int  # d
     classes: int  # c
+    nodes: int = 0  # of the training graph, if there are weights for each of them
 
     def size(self, name: str) -> int:
         """Return the number of units for "hidden" or "classes"."""
@@ -46,7 +47,7 @@ class StageContext:
     terms: Tensor  # [T, n, d]
     rows: Tensor  # [b, m]
     row_mask: Tensor  # [b, m, 1]: 1 for real rows, 0 for padding
-    operator: Operator | None  # for stages that propagate
+    operator: Operator | None  # for stages that propagate, and for a structure layer
     dropout: DropoutState | None  # None: evaluation
     position: int  # of this stage in the model
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, uniform
+from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, to_columns, to_members, uniform
 from adaptkry.models.stages.label_inputs import label_columns, label_width
 from adaptkry.models.stages.norms import apply_norm, norm_weights
 
@@ -28,7 +29,7 @@ class ResidualMLP(Stage):
         return shape.classes
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Draw uniformly within 1/sqrt(fan out), as in the published code."""
+        """Draw uniformly within 1/sqrt(fan out), as in the published code; those of a structure layer last."""
         layers = shape.recipe.layers
         widths = [width, *[shape.recipe.hidden] * (layers - 1), shape.classes]
         weights: Weights = {}
@@ -38,6 +39,9 @@ class ResidualMLP(Stage):
                 weights |= norm_weights(shape.recipe, layer, outputs)
         if shape.recipe.label_hops:
             weights["labels"] = uniform(generator, 1 / math.sqrt(widths[1]), label_width(shape), widths[1])
+        if shape.recipe.structure_layer:
+            hidden = shape.recipe.hidden
+            weights["structure"] = uniform(generator, 1 / math.sqrt(hidden), shape.nodes, hidden)
         return weights
 
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
@@ -48,9 +52,23 @@ class ResidualMLP(Stage):
             x, z = z, z @ context.weight(f"layer{layer}")
             if layer == 0 and recipe.label_hops:
                 z = z + label_columns(context) @ context.weight("labels")
+            if recipe.structure_layer and layer == 0:
+                z = z + structure_layer(context)
             is_last = layer == recipe.layers - 1
             z = z if is_last else apply_norm(z, context, layer)
             if x.shape[-1] == z.shape[-1]:
                 z = z + x
             z = z if is_last else torch.relu(z)
         return z
+
+
+def structure_layer(context: StageContext) -> Tensor:
+    """Return the normalised adjacency matrix times a learned vector per training node, at the rows: [b, m, h].
+
+    New nodes, which follow the training nodes, have no vector of their own.
+    """
+    assert context.operator is not None
+    weight = context.weight("structure")  # [b, training nodes, h]
+    weight = pad(weight, (0, 0, 0, context.operator.shape[0] - weight.shape[1]))  # [b, n, h]
+    at_nodes = to_members(context.operator @ to_columns(weight), len(weight))  # [b, n, h]
+    return at_nodes.gather(1, context.rows[:, :, None].expand(-1, -1, weight.shape[2]))
