@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from adaptkry.graphs.synthetic import csbm
+from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.paper import cells, documents, reproduce
 from adaptkry.paper.cells import MeasuredCell, paired_differences
 from adaptkry.paper.development import DEVELOPMENT, changed
-from adaptkry.paper.items import defaults, ingredients
+from adaptkry.paper.items import best, defaults, ingredients
 from adaptkry.paper.measure import MissingDataError, RunOptions, development_splits, trained_together
 from adaptkry.paper.published import PAPER
 from adaptkry.training.fit import fit
@@ -112,3 +112,30 @@ def test_items_on_accuracy_are_shown_under_a_heading_of_their_own_if_they_have_r
     assert "# Accuracy" not in documents.document(sections, quick=False)
     measured = documents.Section("defaults", sections[0].facts, (row("defaults", value=1.0),), ())
     assert documents.document([*sections, measured], quick=False).count("\n# Accuracy") == 1
+
+
+def test_best_figures_are_compared_with_their_targets(row):
+    def scores(name, *tests, **more):
+        given = {"row": name, "column": "cora", "members": 3, "time_limit": 60.0, "settings_tried": 5, **more}
+        return [row("best", **given, split=split, test=test) for split, test in enumerate(tests)]
+
+    item = PAPER["best"]
+    for tests, reached in (((0.905, 0.905), "at least"), ((0.91, 0.92), "aim"), ((0.91, 0.87), "below")):
+        rows = [*scores("ensemble", *tests, cell_seconds=59.0), *scores("best single training", 0.9, 0.9)]
+        targets, parts, budgets = best.section(cells.newest(rows, quick=False), item)["tables"]
+        assert targets["rows"][0][-3:] == ["90.3", "90.9", reached]
+        assert parts["rows"][0][-1]["sort"] == pytest.approx(100 * (np.mean(tests) - 0.9))
+        assert budgets["rows"] == [["cora", "60", "59", 5, "3.0", "d"]]
+
+
+def test_best_measures_an_undirected_graph_if_its_column_says_so(monkeypatch, quick):
+    given = []
+    monkeypatch.setattr(best, "auto", lambda data, *_, **options: given.append((data, options)) or pytest.fail("stop"))
+    graph = directed_csbm(nodes=60, seed=0)
+    for column, is_directed in (("chameleon, undirected", False), ("chameleon, direction kept", True)):
+        (found,) = [one for one in PAPER["best"]["ours"]["columns"] if one["name"] == column]
+        with pytest.raises(pytest.fail.Exception):
+            best.best_of(graph, found, quick)
+        data, options = given.pop()
+        assert data.is_directed == is_directed
+        assert options["time_limit"] == 1

@@ -30,10 +30,10 @@ QUICK = """
 **This was a quick run** (two splits, few epochs, built-in graphs in place of missing ones). It shows that every item
 runs; its numbers and verdicts are meaningless.
 """
-ACCURACY = """# Accuracy on graphs without published settings
+ACCURACY = """# Accuracy beyond the paper
 
 Not in the paper: how default settings were chosen, and what they and further ingredients give on the development graphs
-(`src/adaptkry/paper/development.py`). Validation nodes choose everything.
+(`src/adaptkry/paper/development.py`); and the best figures of `adaptkry auto`. Validation nodes choose everything.
 """
 PROVENANCE = """## Provenance of the rows
 

@@ -24,7 +24,7 @@ from adaptkry.selection.grid import choose, group_into_batches
 from adaptkry.training.data import GraphData
 from adaptkry.training.fit import choose_device, fit
 
-QUICK_EPOCHS, QUICK_SPLITS = 10, 2
+QUICK_EPOCHS, QUICK_SPLITS, QUICK_SECONDS = 10, 2, 1.0
 
 
 class MissingDataError(OSError):
@@ -40,12 +40,19 @@ class RunOptions:
         splits: number of splits; ten were published.
         quick: a quick test: two splits, a few epochs, and built-in graphs in place of missing ones.
         data_root: folder of the benchmark graphs.
+        time_limit: seconds that `auto` may take per graph, for the item `best`; a quick run takes one.
     """
 
     device: str = "auto"
     splits: int = 10
     quick: bool = False
     data_root: Path | None = None
+    time_limit: float = 300.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that `auto` may take per graph."""
+        return min(self.time_limit, QUICK_SECONDS) if self.quick else self.time_limit
 
     def load(self, name: str) -> Graph:
         """Load a graph; a quick run uses a similar built-in graph if its files are not on this machine."""

@@ -18,6 +18,7 @@ from adaptkry.common.rows import append, provenance
 from adaptkry.paper import cells
 from adaptkry.paper.items import (
     angles,
+    best,
     defaults,
     direction,
     figure_1,
@@ -57,6 +58,7 @@ ITEMS: dict[str, ModuleType] = {  # each has `measurements(item, options)` and `
     "split-schemes": split_schemes,
     "defaults": defaults,
     "ingredients": ingredients,
+    "best": best,
 }
 
 

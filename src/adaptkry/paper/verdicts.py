@@ -42,6 +42,11 @@ def is_reached(cell: MeasuredCell, printed: Any, margin: float) -> bool:
     return cell.text is not None or cell.mean >= printed - margin
 
 
+def target_reached(cell: MeasuredCell, at_least: float, aim: float) -> str:
+    """Return which of two targets our mean reaches, ignoring our interval: "aim", "at least" or "below"."""
+    return "aim" if cell.mean >= aim else "at least" if cell.mean >= at_least else BELOW
+
+
 def rank_correlation(name: str, first: Sequence[float], second: Sequence[float]) -> float:
     """Return a rank correlation ("spearmanr" or "kendalltau" of SciPy); 0 if either sequence is constant."""
     from scipy import stats  # takes half a second to import

@@ -1,0 +1,105 @@
+"""Beyond the paper: the accuracy that `auto` reaches within a time limit, on the graphs of the paper."""
+
+from collections.abc import Sequence
+
+from adaptkry.graphs.graph import Graph
+from adaptkry.paper.cells import Cells, MeasuredCell
+from adaptkry.paper.measure import QUICK_EPOCHS, Measurement, RunOptions
+from adaptkry.paper.tables import OURS, difference_cell
+from adaptkry.paper.verdicts import target_reached
+from adaptkry.report import elements
+from adaptkry.selection.auto import REFERENCES, auto
+from adaptkry.training.ensemble import Ensemble
+
+ENSEMBLE, SINGLE = "ensemble", "best single training"
+
+
+def measurements(item: dict, options: RunOptions) -> list[Measurement]:
+    """Return one measurement per graph, direction and split scheme."""
+    columns = {column["name"]: column for column in item["ours"]["columns"]}
+    names = item["quick"]["columns"] if options.quick else columns
+    return [
+        Measurement(columns[name]["graph"], "all", name, lambda g, name=name: best_of(g, columns[name], options))
+        for name in names
+    ]
+
+
+def best_of(graph: Graph, column: dict, options: RunOptions) -> list[dict]:
+    """Return the rows of the ensemble, of the best single training of each split, and of the baselines."""
+    data = graph.undirected() if column.get("undirected") else graph
+    splits = options.split(data, column["scheme"])
+    epochs = QUICK_EPOCHS if options.quick else None
+    found = auto(data, splits, time_limit=options.seconds, device=options.device, epochs=epochs)
+    shared = {"time_limit": options.seconds, "settings_tried": len(found.trials), "scheme": splits.scheme}
+    members = member_counts(found.ensemble, len(splits))
+    rows = [
+        {"row": ENSEMBLE, **result.to_row(), **shared, "members": count, "cell_seconds": found.seconds}
+        for result, count in zip(found.ensemble.results, members, strict=True)
+    ]
+    for name in (SINGLE, *REFERENCES):
+        scores = enumerate(found.baselines[name])
+        rows += [
+            {"row": name, "split": split, "graph": data.info.name, "test": score, **shared} for split, score in scores
+        ]
+    return rows
+
+
+def member_counts(ensemble: Ensemble, splits: int) -> list[int]:
+    """Return the number of members with a positive share in each split."""
+    counts = [0] * splits
+    for part, shares in zip(ensemble.parts, ensemble.shares, strict=True):
+        for member, share in zip(part.members, shares, strict=True):
+            counts[member.split] += share > 0
+    return counts
+
+
+def section(cells: Cells, item: dict) -> dict:
+    """Return the table of test scores beside the targets, what the ensemble adds, and the budgets."""
+    columns = [column for column in item["ours"]["columns"] if (ENSEMBLE, column["name"]) in cells]
+    return {
+        "tables": [target_table(cells, columns), parts_table(cells, columns), budget_table(cells, columns)],
+        "notes": [*item["ours"]["notes"]],
+    }
+
+
+def target_table(cells: Cells, columns: Sequence[dict]) -> dict:
+    """Return the test scores of the ensembles and the quoted targets."""
+    lines = []
+    for column in columns:
+        ours = cells[ENSEMBLE, column["name"]]
+        reached = target_reached(ours, column["at_least"], column["aim"])
+        quoted = [f"{column[name]:.1f}" for name in ("at_least", "aim")]
+        lines.append([column["name"], column["scheme"], score_cell(ours), *quoted, reached])
+    return elements.table("test accuracy (%)", ["", "splits", ENSEMBLE, "at least", "aim", "reached"], lines, note=OURS)
+
+
+def parts_table(cells: Cells, columns: Sequence[dict]) -> dict:
+    """Return the test scores of single trainings and baselines, and what the ensemble adds to a single training."""
+    lines = []
+    for name in (column["name"] for column in columns):
+        single = cells.get((SINGLE, name))
+        others = [score_cell(cells.get((row, name))) for row in (SINGLE, *REFERENCES)]
+        lines.append([name, *others, difference_cell(cells[ENSEMBLE, name], single, "test")])
+    headings = ["", SINGLE, *REFERENCES, f"{ENSEMBLE} minus {SINGLE}"]
+    return elements.table("test accuracy of parts and baselines (%)", headings, lines, note=OURS)
+
+
+def budget_table(cells: Cells, columns: Sequence[dict]) -> dict:
+    """Return time, number of recipes, size of the ensembles and device."""
+    lines = []
+    for name in (column["name"] for column in columns):
+        rows = cells[ENSEMBLE, name].rows
+        limit, used, tried, device = (
+            rows[0][key] for key in ("time_limit", "cell_seconds", "settings_tried", "device")
+        )
+        members = sum(row["members"] for row in rows) / len(rows)
+        lines.append([name, f"{limit:.0f}", f"{used:.0f}", tried, f"{members:.1f}", device])
+    headings = ["", "time limit (s)", "seconds", "recipes tried", "members per split", "device"]
+    return elements.table("budgets", headings, lines)
+
+
+def score_cell(cell: MeasuredCell | None) -> dict | None:
+    """Return the mean test score with its interval."""
+    if cell is None:
+        return None
+    return elements.cell(cell.mean_text(), cell.mean) if cell.has_result else elements.cell("failed")
