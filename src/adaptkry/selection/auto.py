@@ -29,7 +29,7 @@ from adaptkry.selection.ensemble_selection import greedy_shares
 from adaptkry.selection.grid import alternatives, group_into_batches
 from adaptkry.selection.portfolio import method_recipe, portfolio
 from adaptkry.selection.sampler import draw_at_random, has_optuna, propose
-from adaptkry.selection.space import Space, space_of
+from adaptkry.selection.space import Space, around, space_of
 from adaptkry.selection.trial import TRIALS, TrainedTrial, Trial, best_trial, recipe_of, train_trials
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.ensemble import Ensemble, combine_runs, score
@@ -310,7 +310,7 @@ class AutoSearch:
         self.on_progress(Progress(self.elapsed, self.time_limit, best, len(self.trained), what))
 
     def propose_batch(self, number: int, together: int) -> list[Recipe]:
-        """Return recipes around the best ones: even rounds change rates only, odd rounds the shape as well."""
+        """Return recipes around the best ones: even rounds change rates only, odd rounds one more setting."""
         good = sorted(
             (row for row in self.rows if row["state"] == "complete" and row["method"] not in REFERENCES),
             key=lambda row: row["validation"],
@@ -320,26 +320,24 @@ class AutoSearch:
             return []
         bases = [group[0] for group in group_into_batches(map(recipe_of, good))][:VARIED_SHAPES]
         base = bases[number % len(bases)]
-        space = self.space(base)
-        shape_space = {name: kind for name, kind in space.items() if name not in PER_MEMBER}
-        rate_space = {name: kind for name, kind in space.items() if name in PER_MEMBER}
+        space = space_of(base, set(self.fixed), self.data.graph.is_directed)
         seed = 1_000_003 * self.seed + number
         same = [(vars(recipe_of(row)), row["validation"]) for row in good if row["method"] == base.method]
-        if number % 2 and shape_space:
-            base = self.valid(base, next(self.proposals(shape_space, same, seed))) or base
+        shape_names = sorted(name for name in space if name not in PER_MEMBER)
+        if number % 2 and shape_names:
+            one = shape_names[number // 2 % len(shape_names)]
+            changed = (self.valid(base, new) for new in _first(self.proposals({one: space[one]}, same, seed), 5))
+            base = next((recipe for recipe in changed if recipe not in (None, base)), None) or base
+        rates = around({name: kind for name, kind in space.items() if name in PER_MEMBER}, vars(base))
         tried = {recipe_of(row) for row in self.rows}
-        batch: list[Recipe] = []
-        for settings in _first(self.proposals(rate_space, same, seed), 20 * together):
+        batch = [base] if base not in tried else []
+        for settings in _first(self.proposals(rates, same, seed), 20 * together):
+            if len(batch) == together:
+                break
             candidate = self.valid(base, settings)
             if candidate is not None and candidate not in tried and candidate not in batch:
                 batch.append(candidate)
-            if len(batch) == together:
-                break
         return batch
-
-    def space(self, base: Recipe) -> Space:
-        """Return the settings to vary around a recipe."""
-        return space_of(base, set(self.fixed), self.data.graph.is_directed)
 
     def proposals(self, space: Space, scored: list, seed: int) -> Iterator[dict[str, Any]]:
         """Return proposals of Optuna, or random ones on a machine without it."""

@@ -4,6 +4,7 @@ A sampler draws parameters, which are numbers in a range or the index of an opti
 taus are several: one for their number, and one for each of them.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -139,3 +140,29 @@ def to_parameters(space: Space, settings: Mapping[str, Any]) -> Parameters:
         elif len(value) <= kind.at_most and all(map(kind.each.contains, value)):
             parameters |= {f"{name}_count": len(value)} | {f"{name}_{i}": part for i, part in enumerate(value, 1)}
     return parameters
+
+
+def around(space: Space, settings: Mapping[str, Any]) -> Space:
+    """Return the part of a space that is close to these settings.
+
+    A range on a logarithmic scale is limited to a third and three times the value, another range to a quarter of its
+    width on both sides. Choices and settings outside their range are not limited.
+
+    >>> around({"mlp_lr": Range(0.001, 0.1, log=True)}, {"mlp_lr": 0.02})
+    {'mlp_lr': Range(low=0.00667, high=0.06, step=None, log=True)}
+    """
+    return {name: _limited(kind, settings[name]) for name, kind in space.items()}
+
+
+def _limited(kind: Range | Choice | SortedSubset, value: Any) -> Range | Choice | SortedSubset:
+    if not isinstance(kind, Range) or not kind.contains(value):
+        return kind
+    quarter = (kind.high - kind.low) / 4
+    low, high = (value / 3, value * 3) if kind.log else (value - quarter, value + quarter)
+    if kind.step is not None or isinstance(kind.low, int):
+        step = kind.step or 1
+        low = kind.low + step * math.ceil((max(low, kind.low) - kind.low) / step - 1e-9)
+        high = kind.low + step * math.floor((min(high, kind.high) - kind.low) / step + 1e-9)
+    whole = int if isinstance(kind.low, int) else float
+    low, high = max(whole(low), kind.low), min(whole(high), kind.high)
+    return replace(kind, low=float(f"{low:.3g}") if whole is float else low, high=high)
