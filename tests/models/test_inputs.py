@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -25,10 +27,11 @@ def test_structure_columns_follow_the_features_with_the_same_norm_and_are_propag
     d = graph.x.shape[1]
     found = model_inputs(graph, RECIPE)
     x = found.terms[0]
-    assert x.shape == (60, d + 6 * (1 + graph.is_directed)) == (60, column_count(graph, RECIPE))
+    assert x.shape == (60, d + 6) == (60, column_count(graph, RECIPE))
+    assert column_count(graph, replace(RECIPE, directions=("out", "in"))) == d + 6 * (1 + graph.is_directed)
     assert torch.equal(x[:, :d], graph.x)
     torch.testing.assert_close(x[:, d:].norm(), graph.x.norm())
-    columns = structure_columns(graph, *structure_maps(graph, 6))
+    columns = structure_columns(graph, structure_maps(graph, 6, ("both",)))
     torch.testing.assert_close(x[:, d:], columns * graph.x.norm() / columns.norm())
     torch.testing.assert_close(found.terms, stack(krylov(Propagation(graph, 0.5), x, 3)).transpose(0, 1))
 
@@ -57,7 +60,7 @@ def test_structure_columns_alone_serve_as_features(standardise):
 def test_self_loops_of_the_recipe_are_those_of_the_structure_columns():
     graph = csbm(nodes=60, seed=0)
     columns = {loops: input_columns(graph, Recipe(structure=4, self_loops=loops))[0] for loops in ("keep", "add")}
-    expected = structure_columns(graph.with_self_loops(), *structure_maps(graph.with_self_loops(), 4))
+    expected = structure_columns(graph.with_self_loops(), structure_maps(graph.with_self_loops(), 4, ("both",)))
     d = graph.x.shape[1]
     torch.testing.assert_close(columns["add"][:, d:], expected * graph.x.norm() / expected.norm())
     assert not torch.allclose(columns["add"], columns["keep"])

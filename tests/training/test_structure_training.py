@@ -44,7 +44,7 @@ def test_a_saved_run_predicts_the_same_and_new_nodes_too(graph, used, tmp_path):
     run = fit(graph, used, splits.stratified(graph.y, count=2), device="cpu", out=tmp_path / "run")
     loaded = load_run(tmp_path / "run")
     assert loaded.saved_inputs.keys() == run.saved_inputs.keys()
-    assert ("structure_left" in run.saved_inputs) == (graph.is_directed and used is QUICK)
+    assert ("structure_both" in run.saved_inputs) == (used is QUICK)
     assert torch.equal(loaded.probabilities(graph), run.probabilities(graph))
     one = loaded.only([1])
     assert torch.equal(one.member_probabilities(graph)[0], run.member_probabilities(graph)[1])

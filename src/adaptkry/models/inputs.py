@@ -13,7 +13,7 @@ from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import average, stack
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
-from adaptkry.spectral.structure import structure_columns, structure_maps
+from adaptkry.spectral.structure import sides_of, structure_columns, structure_maps
 
 Scaling = tuple[Tensor, Tensor]  # mean [d] and standard deviation [d] of feature columns
 SavedInputs = dict[str, Tensor]  # what the inputs of other graphs need from the training graph, besides the scaling
@@ -40,7 +40,7 @@ def model_inputs(
     """Compute the inputs of a recipe; `scaling` and `saved` are those of the training graph, if this is another one."""
     if recipe.standardise and scaling is None and graph.features is not None:
         scaling = column_scaling(graph, recipe)
-    x, saved = input_columns(graph, recipe, scaling, saved)
+    x, saved = input_columns(graph, recipe, scaling, saved, device)
     x = x.to(device)
     operator = model_operator(graph, recipe, saved)
     operator = None if operator is None else operator.to(device)
@@ -60,7 +60,11 @@ def model_inputs(
 
 
 def input_columns(
-    graph: Graph, recipe: Recipe, scaling: Scaling | None = None, saved: SavedInputs | None = None
+    graph: Graph,
+    recipe: Recipe,
+    scaling: Scaling | None = None,
+    saved: SavedInputs | None = None,
+    device: torch.device | str = "cpu",
 ) -> tuple[Tensor, SavedInputs]:
     """Return scaled features and structure columns side by side [n, d], and what another graph's columns need.
 
@@ -71,31 +75,36 @@ def input_columns(
     if not recipe.structure and not recipe.structure_layer:
         return x, {}
     if saved is None:
-        saved = fit_structure(graph, recipe, x)
+        saved = fit_structure(graph, recipe, x, device)
     else:
         check_first_nodes(graph, saved)
     if not recipe.structure:
         return x, saved
-    maps = saved["structure_right"], saved.get("structure_left")
-    columns = structure_columns(with_loops(graph, recipe), *maps) * saved["structure_scale"]
+    columns = structure_columns(with_loops(graph, recipe), structure_maps_of(saved)) * saved["structure_scale"]
     return torch.cat([x, columns.to(x.dtype)], 1), saved
 
 
-def fit_structure(graph: Graph, recipe: Recipe, x: Tensor) -> SavedInputs:
+def structure_maps_of(saved: SavedInputs) -> dict[str, Tensor]:
+    """Return the maps of the structure columns, side -> [n, r]."""
+    return {side: saved[f"structure_{side}"] for side in ("both", "out", "in") if f"structure_{side}" in saved}
+
+
+def fit_structure(graph: Graph, recipe: Recipe, x: Tensor, device: torch.device | str) -> SavedInputs:
     """Return the nodes and the direction of the graph, and the maps and the scale of its structure columns."""
     saved = {"nodes": torch.tensor(graph.nodes), "is_directed": torch.tensor(graph.is_directed)}
     saved |= {} if graph.info.node_ids is None else {"node_ids": node_digest(graph.info.node_ids)}
     if not recipe.structure:
         return saved
-    key = ("structure", recipe.self_loops, recipe.structure)
+    sides = sides_of(graph, recipe.directions)
+    key = ("structure", recipe.self_loops, recipe.structure, sides)
     looped = with_loops(graph, recipe)
     if key not in graph.edge_results:  # a search trains many recipes on the same graph
-        graph.edge_results[key] = structure_maps(looped, recipe.structure)
-    right, left = graph.edge_results[key]
-    columns = structure_columns(looped, right, left)
+        graph.edge_results[key] = structure_maps(looped, recipe.structure, sides, device)
+    maps = graph.edge_results[key]
+    columns = structure_columns(looped, maps)
     norms = float(x.double().norm()) or columns.numel() ** 0.5, float(columns.double().norm())
-    saved |= {"structure_right": right, "structure_scale": torch.tensor(norms[0] / norms[1] if norms[1] else 1.0)}
-    return saved | ({} if left is None else {"structure_left": left})
+    saved |= {f"structure_{side}": values for side, values in maps.items()}
+    return saved | {"structure_scale": torch.tensor(norms[0] / norms[1] if norms[1] else 1.0)}
 
 
 def node_digest(ids: Sequence[str]) -> Tensor:
@@ -119,9 +128,9 @@ def check_first_nodes(graph: Graph, saved: SavedInputs) -> None:
 
 
 def column_count(graph: Graph, recipe: Recipe) -> int:
-    """Return the number of input columns d: features, and structure columns of one or both directions."""
+    """Return the number of input columns d: features, and structure columns of one or two sides."""
     features = 0 if graph.features is None else graph.features.shape[1]
-    return features + recipe.structure * (2 if graph.is_directed else 1)
+    return features + recipe.structure * len(sides_of(graph, recipe.directions))
 
 
 def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None) -> Tensor:
