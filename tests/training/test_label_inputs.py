@@ -167,7 +167,7 @@ def test_runs_are_saved_with_labels_and_predict_new_nodes(tmp_path):
 
 
 def test_batches_are_refused():
-    with pytest.raises(ValueError, match="label_hops 2 needs all nodes at once, so batch_size must be None; got 32"):
+    with pytest.raises(ValueError, match="label_hops needs all nodes at once, so batch_size must be None; got 32"):
         fit(GRAPH, RECIPE, SPLIT, device="cpu", batch_size=32)
 
 

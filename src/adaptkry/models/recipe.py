@@ -111,6 +111,9 @@ class Recipe:
     label_hops: int = setting(
         0, "Propagate training labels by up to this number of hops and use them as inputs; 0 is off.", at_least=0
     )
+    correct_and_smooth: float = setting(
+        0.0, "Alpha of Correct & Smooth, which improves predictions after training; 0 is off.", at_least=0, below=1
+    )
     # the training
     optimiser: Literal["adam", "adamw", "logistic"] = setting(
         "adam", "Gradient descent (adam, adamw), or exact logistic regression on the best of the terms (logistic)."
@@ -245,6 +248,11 @@ class Recipe:
                 f"label_hops is for methods with the layers of adaptkry, which compute their basis before training; "
                 f"got {self.method}. Leave it out, or use adaptkry."
             )
+        if self.correct_and_smooth and self.is_exact:
+            raise ValueError(
+                f"correct_and_smooth is for methods that do not train on validation nodes; got {self.method}. "
+                "Leave it out."
+            )
         if self.terms == "first" and any(isinstance(stage, CombineHops) for stage in self.stages):
             raise ValueError(f"{self.method} combines hops, so terms must be all or last; got first. Use mlp instead.")
 
@@ -281,7 +289,7 @@ class Recipe:
     @property
     def uses_training_labels(self) -> bool:
         """Whether labels of training nodes are inputs of predictions."""
-        return self.label_hops > 0
+        return self.label_hops > 0 or self.correct_and_smooth > 0
 
     @property
     def needs_operator(self) -> bool:

@@ -160,8 +160,8 @@ class GraphData:
         """Compute the terms; they are trained in mini-batches if they do not fit on the device."""
         device, batch_size = options.device, options.batch_size
         if batch_size and recipe.needs_all_nodes:
-            uses = f" with label_hops {recipe.label_hops}" if recipe.label_hops else ""
-            uses = " with structure_layer" if recipe.structure_layer else uses
+            names = ("structure_layer", "label_hops", "correct_and_smooth")
+            uses = "".join([f" with {name}" for name in names if getattr(recipe, name)][:1])
             raise ValueError(
                 f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "
                 "Leave it out."

@@ -1,9 +1,8 @@
-"""Scores of members: on validation rows after every epoch, and on test rows once at the end."""
+"""Scores of members: on validation rows after every epoch, and of final predictions once at the end."""
 
 import torch
 from torch import Tensor
 
-from adaptkry.graphs.splits import Splits
 from adaptkry.models import batched
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
@@ -34,22 +33,25 @@ def evaluate(
 
 
 @torch.no_grad()
-def evaluate_test(
+def evaluate_predictions(
     shape: ModelShape,
     weights: Weights,
     batches: Batches,
     labels: Tensor,
-    splits: Splits,
+    masks: Tensor,
     split_of_member: Tensor,
     metric: str,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the score [b] and the confusion counts [b, true c, predicted c] of each member on its test rows."""
+    """Compute the score [b] and the confusion counts [b, true c, predicted c] of each member.
+
+    Only rows of the mask of its split are counted; `masks` [s, n] are the test masks, for example.
+    """
     b, c = len(split_of_member), shape.classes
     score, confusion = RunningScore(metric, b), torch.zeros(b * c * c, dtype=torch.long)
     group = batches.group if score.adds_up else SINGLE_PROCESS
-    chunks = batches.chunks(splits.test[split_of_member.unique()].any(0), is_shared=score.adds_up)
+    chunks = batches.chunks(masks[split_of_member.unique()].any(0), is_shared=score.adds_up)
     for logits, rows in chunk_logits(shape, weights, chunks, batches.operator):
-        row_mask, classes = splits.test[:, rows][split_of_member], labels[rows].expand(b, -1)  # [b, m] each
+        row_mask, classes = masks[:, rows][split_of_member], labels[rows].expand(b, -1)  # [b, m] each
         score.add(logits, classes, row_mask)
         cells = (torch.arange(b)[:, None] * c + classes) * c + logits.argmax(-1)
         confusion += torch.bincount(cells[row_mask], minlength=b * c * c)

@@ -1,7 +1,7 @@
 """Train a method on a graph or a basis folder: all splits as one batch.
 
 A call goes through `data.open_data` -> recipes and splits -> members -> `TrainingData.prepare` (computes the terms
-once) -> `loop.GradientDescent.run` -> `evaluation.evaluate_test` -> `run.Run`.
+once) -> `loop.GradientDescent.run` -> `evaluation.evaluate_predictions` -> `run.Run`.
 """
 
 import inspect
@@ -34,7 +34,7 @@ from adaptkry.training.data import (
     training_masks,
 )
 from adaptkry.training.ensemble import Ensemble, combine_runs, mean_shares
-from adaptkry.training.evaluation import evaluate_test
+from adaptkry.training.evaluation import evaluate_predictions
 from adaptkry.training.logistic import LogisticRegression
 from adaptkry.training.loop import Callback, GradientDescent
 from adaptkry.training.losses import chunk_logits
@@ -271,11 +271,16 @@ def build_run(
     best = {name: w.to(trainer.device) for name, w in state.group("best").items()}
     scores: list[float | None] = [None] * len(members)
     confusion = None
+    split_of_member = torch.tensor([member.split for member in members])
+
+    def evaluated(masks: Tensor) -> tuple[Tensor, Tensor]:
+        metric = source.info.metric
+        return evaluate_predictions(shape, best, prepared.batches, source.labels, masks, split_of_member, metric)
+
+    if shape.recipe.correct_and_smooth:  # epochs were chosen without it, but settings are judged by what it gives
+        state["best_score"].copy_(evaluated(splits.validation)[0])
     if test:
-        split_of_member = torch.tensor([member.split for member in members])
-        test_scores, confusion = evaluate_test(
-            shape, best, prepared.batches, source.labels, splits, split_of_member, source.info.metric
-        )
+        test_scores, confusion = evaluated(splits.test)
         scores = test_scores.tolist()
     provenance: dict[str, Any] = rows.provenance(trainer.device)
     results = make_results(state, members, scores, splits, source.name, source.info.metric, provenance)

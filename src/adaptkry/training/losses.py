@@ -11,6 +11,7 @@ from adaptkry.models.dropout import DropoutState
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.spectral.operators import Operator
 from adaptkry.training.batches import Batch, Chunk
+from adaptkry.training.correct_and_smooth import correct_and_smooth
 from adaptkry.training.process_group import ProcessGroup
 
 LossAndGradients = Callable[[Batch, DropoutState], tuple[Tensor, Weights]]
@@ -125,11 +126,19 @@ def make_gradient_function(
 def chunk_logits(
     shape: ModelShape, weights: Weights, chunks: Iterator[Chunk], operator: Operator | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield logits [b, m, c] on the CPU and row numbers [m] of each chunk."""
+    """Yield logits [b, m, c] on the CPU and row numbers [m] of each chunk.
+
+    With `correct_and_smooth` they are the logarithms of smoothed scores.
+    """
     members = len(next(iter(weights.values())))
     for terms, numbers in chunks:
         if not len(numbers):
             continue
         rows = torch.arange(len(numbers), device=terms.device).expand(members, -1)
         row_mask = torch.ones(*rows.shape, 1, dtype=terms.dtype, device=terms.device)
-        yield batched.logits(shape, weights, weights, terms, rows, row_mask, operator).cpu(), numbers
+        logits = batched.logits(shape, weights, weights, terms, rows, row_mask, operator)
+        if alpha := shape.recipe.correct_and_smooth:
+            assert operator is not None
+            scores = correct_and_smooth(logits.softmax(-1), weights["labels"], operator, alpha)
+            logits = scores.clamp(min=1e-30).log()
+        yield logits.cpu(), numbers
