@@ -8,7 +8,7 @@ from adaptkry.graphs import splits
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.spectral.propagation_matrix import Propagation
-from adaptkry.training.correct_and_smooth import ITERATIONS, correct_and_smooth
+from adaptkry.training.correct_and_smooth import SMOOTHING_STEPS, correct_and_smooth
 from adaptkry.training.fit import fit
 from adaptkry.training.run_folder import load_run
 
@@ -28,7 +28,7 @@ def test_scores_equal_those_of_pyg(direction, alpha):
     found = correct_and_smooth(probabilities, labels.double(), P, alpha)
     dense = P.to_dense()
     targets, sources = dense.nonzero().T
-    reference = CorrectAndSmooth(ITERATIONS, alpha, ITERATIONS, alpha)
+    reference = CorrectAndSmooth(SMOOTHING_STEPS, alpha, SMOOTHING_STEPS, alpha)
     for i in range(b):
         nodes = (labels[i] >= 0).nonzero()[:, 0]
         edges = torch.stack([sources, targets]), dense[targets, sources]

@@ -13,7 +13,7 @@ from adaptkry.models.stages.base import to_columns, to_members
 from adaptkry.models.stages.label_inputs import one_hot_labels
 from adaptkry.spectral.operators import Operator
 
-ITERATIONS = 50  # of each of the two propagations
+SMOOTHING_STEPS = 50  # of each of the two propagations
 LARGEST_SCALE = 1000.0  # a node with a larger scale is too far from training nodes: the scale is 1 there
 
 
@@ -42,6 +42,6 @@ def spread(signal: Tensor, P: Operator, alpha: float, low: float) -> Tensor:
     """Iterate z <- alpha P z + (1 - alpha) signal from the signal [b, n, c], with entries kept in [low, 1]."""
     start = to_columns(signal)  # [n, b c]
     z = start
-    for _ in range(ITERATIONS):
+    for _ in range(SMOOTHING_STEPS):
         z = (alpha * (P @ z) + (1 - alpha) * start).clamp(low, 1.0)
     return to_members(z, len(signal))
