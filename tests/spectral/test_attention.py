@@ -1,10 +1,12 @@
 """Attention over neighbours is compared with dense softmax and dense products."""
 
+import pytest
 import torch
 from torch.autograd import gradcheck
 from torch.nn.functional import leaky_relu
 
 from adaptkry.graphs.graph import Graph
+from adaptkry.spectral import attention
 from adaptkry.spectral.attention import EdgeLists
 from contracts import assert_close, assert_same_bits, random_signal
 
@@ -46,7 +48,9 @@ def test_weighted_sums_equal_dense_products():
         assert_same_bits(EDGES.weighted_sum(at_edges(dense).T.to(dtype), x), found)
 
 
-def test_gradients_are_those_of_finite_differences():
+@pytest.mark.parametrize("at_once", [attention.CHUNK_NUMBERS, 2 * K * F])  # all edges, two edges
+def test_gradients_are_those_of_finite_differences(at_once, monkeypatch):
+    monkeypatch.setattr(attention, "CHUNK_NUMBERS", at_once)
     heard, listening = (random_signal(5, K, dtype=torch.float64).requires_grad_() for _ in range(2))
     assert gradcheck(EDGES.softmax, (heard, listening + 0.1))
     assert gradcheck(

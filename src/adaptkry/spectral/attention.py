@@ -4,7 +4,7 @@ Everything is computed for k independent columns at once, one for each member an
 add in the order of the edges and use no atomic operations, so that the same input gives the same bits.
 
 Memory: the softmax keeps about six numbers per edge and column, [m, k] each. A weighted sum of signals with f channels
-keeps no more than its arguments; it needs [m, f] for one column at a time in the backward pass.
+keeps no more than its arguments; the backward pass takes as many edges at a time as CHUNK_NUMBERS allows.
 """
 
 import torch
@@ -14,6 +14,7 @@ from torch.nn.functional import embedding_bag, leaky_relu
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.kernels.cpu import gather_sum
 
+CHUNK_NUMBERS = 2**23  # numbers that a backward pass copies to edges at once: 32 MiB, which stay in cache
 NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in the paper of GAT
 
 
@@ -97,10 +98,19 @@ class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         weights, x = ctx.saved_tensors
-        edges, to_weights, to_x = ctx.edges, torch.empty_like(weights), torch.empty_like(x)
-        for i, g in enumerate(gradient.contiguous()):
-            at_edges = g.index_select(0, edges.listening).mul_(x[i].index_select(0, edges.heard))  # [m, f]
-            torch.sum(at_edges, 1, out=to_weights[i])
-            in_order = weights[i].index_select(0, edges.order)
-            to_x[i] = gather_sum(edges.heard_indptr, edges.listening_in_order, g, in_order)
-        return to_weights, to_x, None
+        edges, gradient = ctx.edges, gradient.contiguous()
+        in_order = weights.index_select(1, edges.order)
+        sums = [
+            gather_sum(edges.heard_indptr, edges.listening_in_order, g, w)
+            for g, w in zip(gradient, in_order, strict=True)
+        ]
+        # The gradient of the weight of edge (i, j) is the product of gradient[i] and x[j]. All columns of a node are
+        # copied together: short rows would make this several times slower on a GPU.
+        k, n, f = x.shape
+        gradients, signals = (part.transpose(0, 1).reshape(n, k * f) for part in (gradient, x))
+        step = max(1, CHUNK_NUMBERS // (k * f))
+        parts = [
+            (gradients.index_select(0, i) * signals.index_select(0, j)).view(-1, k, f).sum(2)
+            for i, j in zip(edges.listening.split(step), edges.heard.split(step), strict=True)
+        ]
+        return torch.cat(parts).T, torch.stack(sums), None
