@@ -163,6 +163,13 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
         (["predict", "nowhere"], "a run folder must hold run.json"),
         (["fit", "csbm", "--epochs", "2", "--out", "/proc/nothing"], "/proc/nothing"),
         (["fit", "csbm", "--epochs", "2", "--out", "edges.csv"], "the output folder must be writable; got edges.csv"),
+        (["auto", "csbm", "--time", "soon"], "or a number with s, min or h; got 'soon'. Use for example 30s"),
+        (["auto", "csbm", "--time", "-5s"], "a time limit must be a positive number"),
+        (["auto", "edges.csv"], "at least 2 classes; none of 60 nodes has a label"),
+        (["auto", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
+        (["auto", "edges.csv", "two.csv"], "every split needs validation nodes"),
+        (["auto", "csbm", "--out", "run"], "run holds a run, not an automatic search"),
+        (["fit", "csbm", "--combine", "median"], "unknown way to combine trainings 'median'"),
         (["fit", "csbm", "--set", "hiden=3"], "unknown setting 'hiden'. Did you mean 'hidden'"),
         (["fit", "csbm", "--set", "degree=3", "--degree", "3"], "got degree twice"),
         (["fit", "csbm", "--set", "taus=1", "--taus", "1"], "got taus twice"),
@@ -179,7 +186,7 @@ def test_invalid_input_gives_one_line_and_exit_code_two(words, message, command,
     printed = command(*words, code=2, cwd=ring)
     assert printed.out == ""
     assert message in " ".join(printed.err.split())
-    assert printed.err.startswith(("adaptkry: ", "adaptkry on ", "feature columns are standardised"))
+    assert printed.err.startswith(("adaptkry: ", "adaptkry on ", "auto on ", "feature columns are standardised"))
 
 
 def test_sizes_must_be_integers(run):

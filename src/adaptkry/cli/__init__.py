@@ -7,11 +7,16 @@ the library when it runs.
 import os
 import signal
 import sys
+import time
 from types import FrameType
+
+started = time.monotonic()  # when the command started, for those with a time limit
 
 
 def main() -> None:
     """Run the command line. Ctrl-C at any time, also during imports, ends it with exit code 130 and no traceback."""
+    global started
+    started = time.monotonic()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background jobs ignore it
         signal.signal(signal.SIGINT, interrupt)
     # OpenMP threads spin while they wait and slow each other down on shared cores: with other processes on the same

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from adaptkry.cli import (
+    auto,
     compare,
     datasets,
     demo,
@@ -25,7 +26,7 @@ from adaptkry.cli import (
 from adaptkry.common.version import VERSION
 
 # In the order of `adaptkry --help`. Each module has a function of its own name, and EXAMPLES.
-COMMANDS = (demo, datasets, inspect, fit, predict, tune, compare, report, propagate, generate, tour, reproduce)
+COMMANDS = (demo, datasets, inspect, auto, fit, predict, tune, compare, report, propagate, generate, tour, reproduce)
 
 
 def examples(lines: tuple[str, ...]) -> str:
@@ -35,7 +36,15 @@ def examples(lines: tuple[str, ...]) -> str:
 
 app = typer.Typer(
     help="Learning with polynomial graph filters.",
-    epilog=examples(("adaptkry demo", "adaptkry fit csbm", "adaptkry inspect cora", "adaptkry datasets")),
+    epilog=examples(
+        (
+            "adaptkry demo",
+            "adaptkry auto csbm --time 30s",
+            "adaptkry fit csbm",
+            "adaptkry inspect cora",
+            "adaptkry datasets",
+        )
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

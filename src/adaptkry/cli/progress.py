@@ -57,6 +57,20 @@ def training_progress(epochs: int, quiet: bool = False, every: float = INTERVAL)
 
 
 @contextmanager
+def search_progress(spare: float, quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[..., None]]:
+    """Show the time left and the best score of `auto`; yields its `on_progress`. `spare` seconds are for the report."""
+    with display(100, quiet, every) as show:
+
+        def on_progress(state) -> None:
+            left = timedelta(seconds=round(max(state.time_limit - state.elapsed + spare, 0)))
+            best = "" if state.best is None else f", best validation {state.best:.1%}"
+            text = f"{left} left{best}, {state.trials} trials, training {state.what}"
+            show(min(100, round(100 * state.elapsed / state.time_limit)), text)
+
+        yield on_progress
+
+
+@contextmanager
 def display(total: int, quiet: bool, every: float, *, remaining: bool = False) -> Iterator[Callable[[int, str], None]]:
     """Yield a function of (steps done, text); `remaining` shows the remaining time instead of the elapsed time."""
     if quiet:

@@ -11,6 +11,31 @@ class Terminated(KeyboardInterrupt):
     """The process received SIGTERM."""
 
 
+class InterruptedAgain(KeyboardInterrupt):
+    """Ctrl-C was pressed for the second time."""
+
+
+@contextmanager
+def ends_early() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether Ctrl-C was pressed; pressed again, it interrupts the block."""
+    is_pressed = False
+
+    def request(*_) -> None:
+        nonlocal is_pressed
+        if is_pressed:
+            raise InterruptedAgain
+        is_pressed = True
+        typer.echo("ending with the best so far; Ctrl-C again stops at once", err=True)
+
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is not signal.SIG_IGN:  # a shell's background jobs ignore it
+        signal.signal(signal.SIGINT, request)
+    try:
+        yield lambda: is_pressed
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
 @contextmanager
 def interruptible(hint: Callable[[], str]) -> Iterator[None]:
     """Run a block that Ctrl-C or SIGTERM may end; `hint` returns a message about how to continue."""

@@ -14,6 +14,7 @@ from adaptkry.cli.options import log
 
 if TYPE_CHECKING:
     from adaptkry.graphs.splits import Splits
+    from adaptkry.selection.auto import AutoResult
     from adaptkry.training.run import Run
 
 
@@ -151,6 +152,22 @@ def print_tuned(run: "Run", rows: Sequence[dict]) -> None:
     typer.echo(f"validation {best['metric']} {100 * best['validation']:.2f} % (mean over {best['splits']} splits)")
     typer.echo(run.summary(warnings=False))
     typer.echo(f"note: {run.info.warnings[-1]}")
+
+
+def print_auto(result: "AutoResult") -> None:
+    """Print the score of an ensemble, what the edges contribute, and what mattered."""
+    from adaptkry.report.auto_report import about_edges, what_mattered
+
+    trials = len(result.trials)
+    failed = sum(trial["state"] == "failed" for trial in result.trials)
+    typer.echo(result.ensemble.summary(warnings=False))
+    typer.echo(about_edges(result))
+    lines = what_mattered(result.effects)
+    if lines:
+        typer.echo("what mattered, in points on validation nodes (best value; the second best with its difference):")
+    for line in lines:
+        typer.echo(f"  {line}")
+    typer.echo(f"{trials} trials{f' ({failed} failed)' if failed else ''}, {result.seconds:.0f} s")
 
 
 def as_text(value) -> str:

@@ -1,10 +1,39 @@
-"""Wall time of work on a device: the device is synchronised before the clock is read."""
+"""Wall time of work on a device (which is synchronised before the clock is read), and time limits."""
 
+import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
+from typing import Any
 
 import torch
+
+SECONDS_PER_UNIT = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def time_limit(value: Any) -> float:
+    """Return a time limit in seconds, from a number of seconds or a text such as "30s", "5min" or "1h".
+
+    >>> time_limit("5min"), time_limit("1.5 h"), time_limit(90)
+    (300.0, 5400.0, 90.0)
+    """
+    found = (
+        re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *([a-z]*)", value.strip().lower())
+        if isinstance(value, str)
+        else None
+    )
+    if found and found[2] in SECONDS_PER_UNIT:
+        seconds_given = float(found[1]) * SECONDS_PER_UNIT[found[2]]
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        seconds_given = float(value) if is_number else math.nan
+    if not 0 < seconds_given < math.inf:
+        raise ValueError(
+            f"a time limit must be a positive number of seconds, or a number with s, min or h; got {value!r}. "
+            "Use for example 30s, 5min or 1h."
+        )
+    return seconds_given
 
 
 def seconds(job: Callable[[], object], device: torch.device | str = "cpu") -> float:

@@ -5,6 +5,8 @@ The facts are an experiment (see `elements`) with `"kind": "run"` and three more
 Charts that can show one model only show the part of an ensemble with the largest share.
 """
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,9 +38,20 @@ LARGE = 1_000_000  # entries; for larger graphs only every third tau of the expl
 ANGLE_COLUMNS = 256  # feature columns over which angles are averaged
 NO_CURVE = "the filter of this method\nis not a single curve"
 TRAININGS = "mean and range over trainings"
+SPECTRUM_SECONDS = 7e-6  # of one density of states, per node and entry, on one core
+ANGLE_SECONDS = 5e-9  # of the angles between hops, per node or entry, column, hop and tau
 
 
-def write_pages(run: Run | Ensemble, graph: Graph | None, folder: Path | str, splits: Splits) -> dict[str, str]:
+def write_pages(
+    run: Run | Ensemble,
+    graph: Graph | None,
+    folder: Path | str,
+    splits: Splits,
+    *,
+    seconds: float = math.inf,
+    tables: Sequence[dict] = (),
+    charts: Sequence[dict] = (),
+) -> dict[str, str]:
     """Write the facts, the picture and the page of a run to its folder; returns their paths.
 
     Args:
@@ -46,9 +59,13 @@ def write_pages(run: Run | Ensemble, graph: Graph | None, folder: Path | str, sp
         graph: the graph it was trained on; None for a run on a basis folder.
         folder: the run folder.
         splits: the splits it was trained on.
+        seconds: time for spectra and angles; those that would take longer are omitted.
+        tables: tables that come first.
+        charts: charts that come first.
     """
     folder = Path(folder)
-    facts = run_report(run, graph, splits)
+    facts = run_report(run, graph, splits, seconds)
+    facts |= {"tables": [*tables, *facts["tables"]], "charts": [*charts, *facts["charts"]]}
     html.write_facts(folder, facts)
     picture = write_picture(folder / "picture.png", facts, run.summary(warnings=False).splitlines()[-1])
     page = html.write_page([folder], folder / "report.html")
@@ -61,11 +78,11 @@ def write_picture(path: Path, facts: dict, title: str) -> Path:
     return charts.write_charts(path, facts["charts"], columns, title=title, panel=(10, 7.5), dpi=150)
 
 
-def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits) -> dict:
+def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits, seconds: float = math.inf) -> dict:
     """Return everything that page and picture show of a run; without a graph, parts that need it are omitted."""
     model, info = main_members(run), run.info
     recipe, name = model.recipes[0], "ensemble" if isinstance(run, Ensemble) else model.recipes[0].method
-    densities = {} if graph is None else spectra(graph, recipe.taus[0])
+    densities = {} if graph is None else spectra(graph, recipe.taus[0], seconds)
     trained = densities.get(recipe.taus[0])
     grid, responses = responses_of(model, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
     counts = confusion(run, graph, splits)
@@ -73,7 +90,7 @@ def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits) -> dict
     run_charts = [
         filter_chart(grid, responses, recipe.taus[0], trained),
         *curve_charts(run.main.curves, info.metric),
-        *hop_charts(model, graph, recipe),
+        *hop_charts(model, graph, recipe, seconds),
         matrix("Confusion matrix", names, counts, x="predicted class", y="true class"),
     ]
     score = score_text(run)
@@ -86,7 +103,7 @@ def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits) -> dict
         provenance={name: getattr(info, name) for name in ("version", "commit", "device", "torch", "python")},
     )
     overview = {"run": name, "graph": info.graph, "test %": score, "trainings": run.trainings}
-    explorer = explorer_of(densities, recipe, grid, responses) if densities else None
+    explorer = explorer_of(densities, recipe, grid, responses) if len(densities) > 1 else None
     return facts | {"kind": "run", "score": f"{score} %", "overview": overview, "explorer": explorer}
 
 
@@ -120,13 +137,25 @@ def lead(run: Run | Ensemble) -> str:
     )
 
 
-def spectra(graph: Graph, trained_tau: float) -> dict[float, Density]:
-    """Compute the density of states of P_tau for the taus of the explorer and the trained tau, in ascending order."""
+def spectra(graph: Graph, trained_tau: float, seconds: float = math.inf) -> dict[float, Density]:
+    """Compute the density of states of P_tau for the taus of the explorer and the trained tau, in ascending order.
+
+    If the time does not suffice for all taus, as many as possible at equal distances; if not for one, none.
+    """
+    if SPECTRUM_SECONDS * (graph.nodes + graph.entries) > seconds:
+        return {}
+
+    def density(tau: float) -> Density:
+        return density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
+
+    start = time.monotonic()
+    found = {trained_tau: density(trained_tau)}
     taus = usable_taus(graph)[:: 1 if graph.entries < LARGE else 3]
-    return {
-        tau: density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
-        for tau in sorted({*taus, trained_tau})
-    }
+    spent = time.monotonic() - start
+    count = len(taus) if math.isinf(seconds) else int(seconds / max(spent, 1e-9)) - 1
+    if count > 0:
+        found |= {tau: density(tau) for tau in taus[:: math.ceil(len(taus) / count)] if tau != trained_tau}
+    return dict(sorted(found.items()))
 
 
 def usable_taus(graph: Graph) -> list[float]:
@@ -197,13 +226,13 @@ def thinned(curve: np.ndarray, max_points: int = 250) -> tuple[list[int], list[n
     return list(running), list(running.values())
 
 
-def hop_charts(run: Run, graph: Graph | None, recipe: Recipe) -> list[dict]:
+def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float = math.inf) -> list[dict]:
     """Return the charts of the weights of the hops and of the angles between consecutive hops."""
     found, weights = [], hop_weights(run)
     if weights and len(weights[0]) > 1:
         line = series(TRAININGS, range(len(weights[0])), *spread(weights))
         found.append(chart("Weight of each hop", [line], x="hop", y="weight"))
-    if graph is not None and recipe.degree > 1:
+    if graph is not None and recipe.degree > 1 and angle_seconds(graph, recipe) <= seconds:
         lines = [
             series(f"tau {tau:g}", range(1, len(degrees) + 1), degrees)
             for tau, degrees in hop_angles(graph, recipe).items()
@@ -218,6 +247,12 @@ def hop_weights(run: Run) -> list[list[float]] | None:
         return None
     w: Tensor = run.weights["filter/weights"]
     return w.reshape(len(w), -1, w.shape[-1]).mean(1).tolist()
+
+
+def angle_seconds(graph: Graph, recipe: Recipe) -> float:
+    """Estimate the time that `hop_angles` takes."""
+    columns = 0 if graph.features is None else min(graph.features.shape[1], ANGLE_COLUMNS)
+    return ANGLE_SECONDS * (graph.nodes + graph.entries) * columns * recipe.degree * len(recipe.taus)
 
 
 def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from adaptkry.common import checks
+from adaptkry.common import checks, timing
 from adaptkry.common.files import write
 from adaptkry.common.journal import Journal
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import PER_MEMBER, Recipe, check_names
-from adaptkry.selection.compare import half_width
+from adaptkry.selection.compare import half_width, summarise
 from adaptkry.selection.ensemble_selection import greedy_shares
 from adaptkry.selection.grid import alternatives, group_into_batches
 from adaptkry.selection.portfolio import method_recipe, portfolio
@@ -91,13 +91,29 @@ class AutoResult:
         """Predict class probabilities: [n, c]."""
         return self.ensemble.probabilities(data)
 
+    def comparison(self) -> list[dict[str, Any]]:
+        """Return the test scores of the baselines and of the ensemble, which is the last entry.
+
+        Each entry has `name`, `scores` per split [s], `mean`, `std`, `low` and `high` (the 95 % interval of the mean),
+        and the mean difference to the ensemble over the same splits, `difference`, with its `half_width`.
+        """
+        scores = {name: np.array(values, dtype=float) for name, values in self.baselines.items()}
+        scores["ensemble"] = self.ensemble.test_scores
+        found = []
+        for name, of_splits in scores.items():  # [s]; NaN where nothing was tested
+            differences = of_splits - scores["ensemble"]
+            known = differences[~np.isnan(differences)]
+            entry = {"name": name, "scores": of_splits.tolist(), **summarise(of_splits)}
+            entry["difference"] = float(known.mean()) if len(known) else None
+            found.append(entry | {"half_width": half_width(known)})
+        return found
+
     def summary(self) -> str:
         """Return the score of the ensemble, and what it is compared with."""
         lines = [self.ensemble.summary(warnings=False)]
-        for name, scores in self.baselines.items():
-            known = [value for value in scores if value is not None]
-            if known:
-                lines.append(f"  {name}: {100 * float(np.mean(known)):.2f} %")
+        lines += [
+            f"  {entry['name']}: {100 * entry['mean']:.2f} %" for entry in self.comparison()[:-1] if entry["mean"]
+        ]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -109,11 +125,12 @@ def auto(
     splits: Splits | str | None = None,
     *,
     count: int | None = None,
-    time_limit: float = 300.0,
+    time_limit: float | str = 300.0,
     device: str = "auto",
     out: Path | str | None = None,
     resume: bool = False,
     seed: int = 0,
+    test: bool = True,
     should_stop: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Progress], object] = lambda _: None,
     on_trial: Callable[[Trial], object] = lambda _: None,
@@ -125,11 +142,13 @@ def auto(
         data: everything that `fit` accepts except basis folders.
         splits: `Splits`, or the name of a scheme; None chooses as `fit` does.
         count: number of splits that a scheme draws.
-        time_limit: seconds, from this call to its return. At least one recipe is trained, however short it is.
+        time_limit: from this call to its return, in seconds or as a text such as "5min". At least one recipe is
+            trained, however short it is.
         device: "auto", "cpu" or "cuda".
         out: folder for the trials, the ensemble and `auto.json`.
         resume: continue the search in `out`; time that was spent before counts.
         seed: seed of the search.
+        test: whether to evaluate on test nodes; if False, there are no baselines.
         should_stop: called every few epochs; if it returns True, the search ends with the best so far.
         on_progress: called every few epochs.
         on_trial: called with each trial.
@@ -144,49 +163,46 @@ def auto(
     """
     start = time.monotonic()
     check_names(settings, inspect.signature(auto).parameters)
-    time_limit = check_time_limit(time_limit)
+    seconds = timing.time_limit(time_limit)
     source = open_graph(data, "auto")
     checks.classes(source.labels, source.info.class_names)
-    splits = resolve_splits(source, splits, count)
+    splits = resolve_splits(source, splits, count, test=test)
     device = str(choose_device(device))
     fixed = {name: value for name, value in settings.items() if value is not None}
-    with _journal(out, source, splits, seed, fixed, resume) if out is not None else nullcontext() as journal:
-        search = AutoSearch(source, splits, device, checks.count(seed, "seed"), fixed, start, time_limit)
+    with _journal(out, source, splits, seed, test, fixed, resume) if out is not None else nullcontext() as journal:
+        search = AutoSearch(source, splits, device, checks.count(seed, "seed"), fixed, start, seconds, test)
         search.on_progress, search.on_trial, search.should_stop = on_progress, on_trial, should_stop
         search.journal = journal
         if journal:
-            if (journal.folder / SUMMARY).exists() and (finished := _finished(journal)) is not None:
-                return finished
+            if (journal.folder / SUMMARY).exists():
+                return _finished(journal)
             search.restore()
         try:
             search.run()
-        except KeyboardInterrupt:
-            if not any(trained.run for trained in search.trained):
+        except KeyboardInterrupt as error:  # other subclasses, such as one for SIGTERM, end the program
+            if type(error) is not KeyboardInterrupt or not any(trained.run for trained in search.trained):
                 raise
             log.warning("interrupted; the best so far is used")
         return search.finish()
 
 
-def check_time_limit(seconds: Any) -> float:
-    """Return the time limit in seconds; refuse what is not a positive number."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
-        raise ValueError(f"time_limit must be a positive number of seconds; got {seconds!r}. Use for example 300.")
-    return float(seconds)
-
-
 def _journal(
-    out: Path | str, source: GraphData, splits: Splits, seed: int, fixed: dict[str, Any], resume: bool
+    out: Path | str, source: GraphData, splits: Splits, seed: int, test: bool, fixed: dict[str, Any], resume: bool
 ) -> Journal:
     """Return the journal of the output folder, which records finished trials."""
     texts = {name: repr(value) for name, value in fixed.items()}
-    key = training_key([], data=source.digest(splits), seed=seed, settings=texts)
+    key = training_key([], data=source.digest(splits), seed=seed, test=test, settings=texts)
     request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), "seed": seed, **texts}
     return Journal(out, key, command="auto", request=request, resume=resume, file=TRIALS, overwrite=False)
 
 
-def _finished(journal: Journal) -> AutoResult | None:
-    """Return the result in the folder, or None if it is damaged or incomplete."""
-    document = json.loads((journal.folder / SUMMARY).read_text(encoding="utf-8"))
+def _finished(journal: Journal) -> AutoResult:
+    """Return the result of a finished search."""
+    path = journal.folder / SUMMARY
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON; got a damaged file ({error}). Use another output folder.") from None
     ensemble = load_run(journal.folder)
     assert isinstance(ensemble, Ensemble)
     trials = [record | {"trial": int(name)} for name, record in journal.done.items()]
@@ -204,7 +220,10 @@ class AutoSearch:
     fixed: dict[str, Any]  # settings of the user
     start: float  # time.monotonic() at the beginning
     time_limit: float  # seconds
+    test: bool = True  # whether to evaluate on test nodes
     trained: list[TrainedTrial] = field(default_factory=list)
+    whole_trainings: int = 0  # batches that the time limit did not end
+    needed: float = 0.0  # seconds that the last batch that it ended would have needed
     spent_before: float = 0.0  # seconds of an interrupted search that is resumed
     journal: Journal | None = None
     on_progress: Callable[[Progress], object] = lambda _: None
@@ -278,15 +297,21 @@ class AutoSearch:
             return
         end = time.monotonic() + max(share * self.left, min(self.left, 2.0)) if self.left > 0 else time.monotonic()
         what = f"{recipes[0].method}, {len(recipes)} recipes" if len(recipes) > 1 else recipes[0].method
+        begin, was_ended = time.monotonic(), False
 
-        def check(_: TrainingState) -> bool:
+        def check(state: TrainingState) -> bool:
+            nonlocal was_ended
             self.report(what)
-            return time.monotonic() > end or self.should_stop()
+            is_over = time.monotonic() > end
+            if is_over and state.epoch < state.epochs and bool(state.running.any()):
+                was_ended, self.needed = True, (time.monotonic() - begin) * state.epochs / state.epoch
+            return is_over or self.should_stop()
 
         self.report(what)
         callbacks: list[Callback] = [check]
         for trained in train_trials(self.data, recipes, self.splits, self.device, predict=True, callbacks=callbacks):
             self.add(trained)
+        self.whole_trainings += not was_ended
 
     def add(self, trained: TrainedTrial) -> None:
         """Record a trial; weights are kept for the best ones only."""
@@ -302,6 +327,8 @@ class AutoSearch:
             worst = min(kept, key=lambda i: self.trained[i].row["validation"] or -1.0)
             if self.trained[worst].row["method"] not in REFERENCES:
                 self.trained[worst] = TrainedTrial(self.trained[worst].row, None)
+                if self.journal:
+                    shutil.rmtree(self.trial_folder(worst), ignore_errors=True)
 
     def report(self, what: str) -> None:
         """Report progress."""
@@ -369,11 +396,16 @@ class AutoSearch:
     def finish(self) -> AutoResult:
         """Select the ensemble on validation nodes, evaluate it once on test nodes, and write it to the folder."""
         best_trial(self.rows)  # raises an error with the reason if all failed
+        if not self.whole_trainings and self.needed:
+            log.warning(
+                f"the time limit is too short for one whole training, which takes up to {self.needed:.0f} s: allow at "
+                f"least {self.needed / FIRST_SHARE + 5:.0f} s; the best epoch so far is used"
+            )
         parts = [trained.run for trained in self.trained if trained.run is not None]
         metric = self.data.info.metric
         shares = greedy_shares(parts, self.data.labels, self.splits, metric)
-        ensemble = combine_runs(parts, shares, self.data, self.splits, combine="greedy")
-        baselines = self.baseline_scores(parts)
+        ensemble = combine_runs(parts, shares, self.data, self.splits, combine="greedy", test=self.test)
+        baselines = self.baseline_scores(parts) if self.test else {}
         result = AutoResult(ensemble, self.rows, baselines, effects_of(self.rows), self.elapsed)
         if self.journal:
             ensemble.save(self.journal.folder)
@@ -385,7 +417,7 @@ class AutoSearch:
     def baseline_scores(self, parts: Sequence[Run]) -> dict[str, list[float | None]]:
         """Return test scores per split [s]: the largest class, each baseline and the best training on validation."""
         found: dict[str, list[float | None]] = {"largest class": list(self.largest_class())}
-        for name in (*REFERENCES, "best single training"):
+        for name in (*reversed(REFERENCES), "best single training"):
             of_method = [part for part in parts if name not in REFERENCES or part.recipes[0].method == name]
             found[name] = self.best_scores(of_method)
         return found

@@ -29,6 +29,7 @@ class Ensemble:
     results: list[Result]  # one per split
     info: RunInfo
     combine: str = "mean"  # how the shares were chosen: "mean" or "greedy"
+    predicted: Tensor | None = None  # class probabilities of the training graph's nodes [n, c]; None if it was loaded
 
     @property
     def main(self) -> Run:
@@ -175,7 +176,8 @@ def combine_runs(
     info = replace(
         first, confusion=split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
     )
-    return Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine)
+    mean = predicted[sorted(is_used)].mean(0) if is_used else None
+    return Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine, mean)
 
 
 def score(metric: str, predicted: Tensor, labels: Tensor, masks: Tensor) -> list[float]:

@@ -18,7 +18,7 @@ from adaptkry.common import checks, rows
 from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
-from adaptkry.models.recipe import Recipe, check_names
+from adaptkry.models.recipe import CHOICES, Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
 from adaptkry.training.checkpoint import Checkpointer
@@ -112,7 +112,7 @@ def fit(
         seeds: number of trainings per split; all of them are reported.
         restarts: number of trainings per split and seed; see `combine`.
         combine: "best" chooses the best of the restarts on validation nodes. "mean" averages the probabilities of all
-            trainings of a split, and returns an `Ensemble`. "sum" and "concat" are values of the setting of this name.
+            trainings of a split, and returns an `Ensemble`. Other values are those of the setting of this name.
         predict: whether to keep the class probabilities of all nodes, in `Run.predicted`; not for basis folders.
         device: "auto", "cpu" or "cuda".
         batch_size: rows per step. None: all rows, or as many as fit if the basis does not fit on the device; 8192 for a
@@ -133,7 +133,7 @@ def fit(
     """
     # Refuse bad input before anything is computed or written.
     check_names(settings, inspect.signature(fit).parameters)
-    if combine in ("sum", "concat"):  # the setting of recipes that has the same name
+    if combine in CHOICES["combine"]:  # the setting of recipes that has the same name
         settings, combine = settings | {"combine": combine}, "best"
     for name, value in (("count", 1 if count is None else count), ("seeds", seeds), ("restarts", restarts)):
         checks.positive_count(value, name)

@@ -20,7 +20,7 @@ from adaptkry.training.losses import chunk_logits
 from adaptkry.training.run import Run
 
 
-def write_csv(path: Path | str, run: Run | Ensemble, data: Any) -> int:
+def write_csv(path: Path | str, run: Run | Ensemble, data: Any, known: Tensor | None = None) -> int:
     """Write node, predicted class and one probability per class to a CSV file; return the number of nodes.
 
     Args:
@@ -28,6 +28,7 @@ def write_csv(path: Path | str, run: Run | Ensemble, data: Any) -> int:
         run: the trained run or ensemble.
         data: everything that `fit` accepts. Rows of a basis folder are streamed in the order in which they are stored,
             with nodes numbered as in the graph.
+        known: class probabilities of all nodes of a graph [n, c], if they were computed before.
     """
     names = run.info.class_names or [str(c) for c in range(run.classes)]
     path = Path(path)
@@ -37,7 +38,7 @@ def write_csv(path: Path | str, run: Run | Ensemble, data: Any) -> int:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["node", "class", *(f"p({name})" for name in names)])
-        for nodes, probabilities in node_probabilities(run, open_data(data)):
+        for nodes, probabilities in node_probabilities(run, open_data(data), known):
             classes = probabilities.argmax(1).tolist()
             for node, c, row in zip(nodes, classes, probabilities.tolist(), strict=True):
                 table.writerow([node, names[c], *(f"{p:.6f}" for p in row)])
@@ -46,10 +47,12 @@ def write_csv(path: Path | str, run: Run | Ensemble, data: Any) -> int:
     return count
 
 
-def node_probabilities(run: Run | Ensemble, data: TrainingData) -> Iterator[tuple[Iterable, Tensor]]:
+def node_probabilities(
+    run: Run | Ensemble, data: TrainingData, known: Tensor | None = None
+) -> Iterator[tuple[Iterable, Tensor]]:
     """Yield nodes [m] and their class probabilities [m, c], some at a time."""
     if isinstance(data, GraphData):
-        yield data.info.node_ids or range(data.graph.nodes), run.probabilities(data.graph)
+        yield data.info.node_ids or range(data.graph.nodes), run.probabilities(data.graph) if known is None else known
         return
     assert isinstance(data, FolderData)
     if not isinstance(run, Run):

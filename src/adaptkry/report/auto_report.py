@@ -1,0 +1,144 @@
+"""What the report of `adaptkry auto` shows besides that of its ensemble: comparisons, what mattered, and the trials."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adaptkry.report.elements import TableCell, cell, chart, series, table
+from adaptkry.report.run_report import percent, plain
+from adaptkry.selection.auto import AutoResult
+from adaptkry.selection.compare import half_width
+from adaptkry.selection.trial import Trial
+
+LONG_NAMES = {"mlp": "features alone (mlp)"}  # names of baselines in tables and sentences
+COMPARED_NOTE = (
+    "95 % interval: confidence interval of the mean over splits (Student's t). To the ensemble: mean difference over "
+    "the same splits, in percentage points, with its 95 % interval. Every training was chosen on validation nodes."
+)
+MATTERED_NOTE = (
+    "Mean difference of validation scores over the same splits, in percentage points, with its 95 % interval: the best "
+    "trial with a value, compared with the best trial of all. More trials have the values that looked best."
+)
+TRIALS_NOTE = "Settings: those that differ from the first trial of the method, which has the suggested settings."
+
+
+def auto_tables(result: AutoResult) -> list[dict]:
+    """Return the tables "Compared with", "What mattered" and "Trials"."""
+    metric = result.ensemble.info.metric
+    compared = [comparison_row(entry) for entry in result.comparison()]
+    columns = ["", f"test {metric} %", "95 % interval", "to the ensemble"]
+    return [
+        table("Compared with", columns, compared, COMPARED_NOTE),
+        table(
+            "What mattered", ["setting", "value", "trials", "difference"], effect_rows(result.effects), MATTERED_NOTE
+        ),
+        table(
+            "Trials", ["trial", "method", "settings", "validation %", "seconds"], trial_rows(result.trials), TRIALS_NOTE
+        ),
+    ]
+
+
+def auto_charts(result: AutoResult) -> list[dict]:
+    """Return the chart of the test scores, and that of the best validation score by time."""
+    metric = result.ensemble.info.metric
+    entries = [entry for entry in result.comparison() if entry["mean"] is not None]
+    names = [entry["name"].removesuffix(" training") for entry in entries]
+    ends = [
+        [100 * (entry[end] if entry[end] is not None else entry["mean"]) for entry in entries]
+        for end in ("low", "high")
+    ]
+    scores = series("mean and 95 % interval", names, [100 * entry["mean"] for entry in entries], ends[0], ends[1])
+    good = [trial for trial in result.trials if trial["validation"] is not None]
+    times, best = [trial["elapsed"] for trial in good], []
+    for trial in good:
+        best.append(max([*best[-1:], 100 * trial["validation"]]))
+    return [
+        chart(f"Test {metric}", [scores], y=f"test {metric} (%)"),
+        chart(
+            "Best trial so far", [series("best trial so far", times, best)], x="seconds", y=f"validation {metric} (%)"
+        ),
+    ]
+
+
+def comparison_row(entry: dict[str, Any]) -> list[TableCell]:
+    """Return the cells of one row of the table "Compared with"."""
+    has_spread = entry["low"] is not None  # a single split has no interval
+    interval = cell(f"{100 * entry['low']:.2f} .. {100 * entry['high']:.2f}", entry["low"]) if has_spread else None
+    difference = None if entry["name"] == "ensemble" else points(entry["difference"], entry["half_width"])
+    return [LONG_NAMES.get(entry["name"], entry["name"]), percent(entry["mean"]), interval, difference]
+
+
+def points(difference: float | None, half_width: float) -> dict | None:
+    """Return a difference in percentage points with its interval as a cell."""
+    if difference is None:
+        return None
+    spread = f" ± {100 * half_width:.2f}" if half_width else ""
+    return cell(f"{100 * difference:+.2f}{spread}", 100 * difference)
+
+
+def effect_rows(effects: Sequence[dict[str, Any]]) -> list[list[TableCell]]:
+    """Return one row per value of a setting, best value first."""
+    rows = []
+    for factor in dict.fromkeys(effect["factor"] for effect in effects):
+        for effect in values_of(effects, factor):
+            difference = (
+                points(effect["difference"], effect["half_width"]) if effect["difference"] else cell("best", 0.0)
+            )
+            rows.append([factor, effect["value"], effect["trials"], difference])
+    return rows
+
+
+def values_of(effects: Sequence[dict[str, Any]], factor: str) -> list[dict[str, Any]]:
+    """Return the effects of one setting, best value first."""
+    found = [effect for effect in effects if effect["factor"] == factor]
+    return sorted(found, key=lambda effect: effect["difference"], reverse=True)
+
+
+def what_mattered(effects: Sequence[dict[str, Any]]) -> list[str]:
+    """Return one line per setting that was varied: its best value, and the difference of the runner-up.
+
+    >>> better = {"factor": "taus", "value": "0.5", "trials": 3, "difference": 0.0, "half_width": 0.0}
+    >>> what_mattered([better, better | {"value": "1.0", "difference": -0.012, "half_width": 0.004}])
+    ['taus: 0.5; with 1.0 -1.20 ± 0.40']
+    """
+    lines = []
+    for factor in dict.fromkeys(effect["factor"] for effect in effects):
+        best, *others = values_of(effects, factor)
+        if others:
+            difference = points(others[0]["difference"], others[0]["half_width"])
+            assert difference is not None
+            lines.append(f"{factor}: {best['value']}; with {others[0]['value']} {difference['text']}")
+    return lines
+
+
+def about_edges(result: AutoResult) -> str:
+    """Return a sentence that compares the scores, and one about what the edges contribute; "" if nothing was tested."""
+    entries = {entry["name"]: entry for entry in result.comparison() if entry["mean"] is not None}
+    if len(entries) < 2:
+        return ""
+    scores = ", ".join(f"{LONG_NAMES.get(name, name)} {100 * entry['mean']:.2f} %" for name, entry in entries.items())
+    sentence = f"Test {result.ensemble.info.metric}: {scores}."
+    if not {"mlp", "best single training"} <= entries.keys():
+        return sentence
+    differences = np.array(entries["best single training"]["scores"]) - np.array(entries["mlp"]["scores"])  # [s]
+    differences = differences[~np.isnan(differences)]
+    gain, half = float(differences.mean()) if len(differences) else 0.0, half_width(differences)
+    spread = f" ± {100 * half:.2f}" if half else ""
+    if gain > half:
+        return f"{sentence} The edges add {100 * gain:.2f}{spread} points to features alone (best single training)."
+    return f"{sentence} The edges add nothing significant to features alone ({100 * gain:+.2f}{spread} points)."
+
+
+def trial_rows(trials: Sequence[Trial]) -> list[list[TableCell]]:
+    """Return one row per trial, with the settings that differ from the first trial of the same method."""
+    first: dict[str, dict[str, Any]] = {}
+    rows: list[list[TableCell]] = []
+    for trial in trials:
+        reference = first.setdefault(trial["method"], trial["settings"])
+        changed = {name: value for name, value in trial["settings"].items() if value != reference.get(name)}
+        text = ", ".join(f"{name}={plain(value)}" for name, value in changed.items())
+        settings = text if trial["reason"] is None else f"{text} failed: {trial['reason']}".strip()
+        seconds = cell(f"{trial['seconds']:.1f}", trial["seconds"])
+        rows.append([trial["trial"], trial["method"], settings, percent(trial["validation"]), seconds])
+    return rows
