@@ -1,7 +1,6 @@
 """Arguments and options that several commands share, and the graph that they name."""
 
 import logging
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,6 @@ from adaptkry.models.methods import METHODS
 if TYPE_CHECKING:
     from adaptkry.training.data import GraphData, TrainingData
 
-SECONDS_OF_UNIT = {"": 1, "s": 1, "min": 60, "h": 3600}
 METHOD_NAMES = ", ".join(METHODS)
 
 log = logging.getLogger("adaptkry")
@@ -88,21 +86,6 @@ SetOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", callback=hide_info_messages, help="Print JSON for scripts instead of text.")
 ]
-
-
-def duration(text: str) -> float:
-    """Seconds of a duration: a positive number, followed by s, min or h; without a unit it is seconds.
-
-    >>> duration("60s"), duration("5min"), duration("1.5 h"), duration("90")
-    (60.0, 300.0, 5400.0, 90.0)
-    """
-    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|min|h|)\s*", text)
-    seconds = float(match[1]) * SECONDS_OF_UNIT[match[2]] if match else 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError(
-            f"a duration must be a positive number of s, min or h; got {text!r}. Use for example 60s or 5min."
-        )
-    return seconds
 
 
 def comma_separated(text: str) -> list[str]:

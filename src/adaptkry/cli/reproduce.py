@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptkry.cli.options import DataRootOption, DeviceOption, JsonOption, comma_separated, duration, log
+from adaptkry.cli.options import DataRootOption, DeviceOption, JsonOption, comma_separated, log
 from adaptkry.paper import ITEM_NAMES
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def reproduce(
         Path | None, typer.Option(help="Folder of documents. Default: docs, or runs/quick with --quick.")
     ] = None,
     data_root: DataRootOption = None,
-    time_limit: Annotated[
-        str, typer.Option("--time", help="Time limit per graph of the item best, such as 60s or 5min.")
+    limit: Annotated[
+        str, typer.Option("--time", metavar="TIME", help="Time limit per graph of the item best, such as 60s or 5min.")
     ] = "5min",
     as_json: JsonOption = False,
 ) -> None:
@@ -62,6 +62,7 @@ def reproduce(
     from adaptkry.cli.signals import interruptible
     from adaptkry.common.files import check_output_folder
     from adaptkry.common.memory import keep_freed_memory
+    from adaptkry.common.timing import time_limit
     from adaptkry.paper import documents
     from adaptkry.paper.measure import RunOptions
     from adaptkry.paper.reproduce import Outcome, measurements_of
@@ -70,7 +71,7 @@ def reproduce(
 
     names = list(ITEM_NAMES) if "all" in items else [check_item(name) for name in items]
     keep_freed_memory()
-    options = RunOptions(device, count, quick, data_root, duration(time_limit))
+    options = RunOptions(device, count, quick, data_root, time_limit(limit))
     choose_device(device)
     rows = check_output_folder(out or Path("runs/quick/results" if quick else "results"))
     pages = check_output_folder(docs or Path("runs/quick" if quick else "docs"))
