@@ -7,10 +7,10 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import normalised
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models import inputs
-from adaptkry.models.inputs import column_count, input_columns, model_inputs
-from adaptkry.models.recipe import Recipe
+from adaptkry.models.inputs import column_count, input_columns, model_inputs, with_loops
+from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.spectral.bases import krylov, stack
-from adaptkry.spectral.propagation_matrix import Propagation
+from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.structure import structure_columns, structure_maps
 
 GRAPHS = pytest.mark.parametrize("make", [csbm, directed_csbm])
@@ -98,3 +98,34 @@ def test_other_nodes_in_front_are_refused_if_nodes_have_names():
     input_columns(named[2], Recipe(structure=2), saved=saved)
     with pytest.raises(ValueError, match="the first 4 nodes must be the training nodes in the same order"):
         input_columns(named[1], Recipe(structure=2), saved=saved)
+
+
+def test_mixed_directions_are_bases_of_their_own():
+    graph = directed_csbm(nodes=40, seed=0)
+    found = model_inputs(graph, Recipe(degree=2, taus=(0.5, 1.2), directions=("out", "out-in", "in-out"))).terms
+    assert len(found) == 9
+    bases = []
+    for direction in ("out", "out-in", "in-out"):
+        terms = []
+        for tau in (0.5, 1.2):
+            matrices = {each: Propagation(graph, tau, each).to_dense() for each in ("out", "in")}
+            P = matrices["out"]
+            if "-" in direction:
+                outer, inner = direction.split("-")
+                P = matrices[outer] @ matrices[inner]
+            terms.append(torch.stack([torch.linalg.matrix_power(P, k) @ graph.x.double() for k in range(3)]))
+        bases.append((terms[0] + terms[1]) / 2)
+    torch.testing.assert_close(found.double(), torch.cat(bases), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_propagates_has_the_mixed_operator_and_its_gradient():
+    graph = directed_csbm(nodes=40, seed=0)
+    used = recipe("gcn", hidden=4, directions=("in-out",))
+    inputs = model_inputs(graph, used)
+    assert isinstance(inputs.operator, MixedPropagation)
+    x = graph.x[:, :3].double().requires_grad_()
+    tau = {"isolated": used.isolated, "normalisation": used.normalisation}
+    out, into = (Propagation(with_loops(graph, used), used.taus[0], each, **tau).to_dense() for each in ("out", "in"))
+    torch.testing.assert_close(inputs.operator @ x, into @ out @ x)
+    (gradient,) = torch.autograd.grad((inputs.operator @ x).square().sum() / 2, x)
+    torch.testing.assert_close(gradient, (into @ out).mT @ into @ out @ x)

@@ -7,15 +7,23 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import to_dense_adj
 
-from adaptkry.common.choices import Direction, Normalisation
+from adaptkry.common.choices import Direction, MixedDirection, Normalisation
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.operators import ALL_COLUMNS, Diagonal
-from adaptkry.spectral.propagation_matrix import CpuProduct, CsrProduct, Laplacian, Propagation, backend
+from adaptkry.spectral.propagation_matrix import (
+    CpuProduct,
+    CsrProduct,
+    Laplacian,
+    MixedPropagation,
+    Propagation,
+    backend,
+)
 from contracts import OPERATOR_CONTRACT, TOLERANCE, assert_close, assert_same_bits, random_signal
 from strategies import graphs, random_edges, random_graph, random_weights
 
 DIRECTIONS: tuple[Direction, ...] = ("both", "out", "in")
+MIXED_DIRECTIONS: tuple[MixedDirection, ...] = ("out-in", "in-out")
 NORMALISATIONS: tuple[Normalisation, ...] = ("symmetric", "row", "column")
 FLOATS = (torch.float32, torch.float64)
 TAUS = [0.1, 0.5, 1.0, 1.5, 1.9]
@@ -34,6 +42,36 @@ def test_propagation_satisfies_the_operator_contract(check, graph, tau, directio
 @given(graph=graphs(), tau=one_tau)
 def test_laplacian_satisfies_the_operator_contract(check, graph, tau):
     check(Laplacian(graph, tau))
+
+
+@OPERATOR_CONTRACT
+@given(graph=graphs(), tau=some_taus, direction=st.sampled_from(MIXED_DIRECTIONS))
+def test_mixed_propagation_satisfies_the_operator_contract(check, graph, tau, direction):
+    check(MixedPropagation(graph, tau, direction))
+
+
+@given(
+    graph=graphs(max_nodes=12), tau=one_tau, direction=st.sampled_from(MIXED_DIRECTIONS), normalisation=normalisations
+)
+def test_mixed_propagation_is_the_product_of_two_directions_applied_k_times(graph, tau, direction, normalisation):
+    outer, inner = (by_formula(graph, tau, each, normalisation) for each in direction.split("-"))
+    P, x = MixedPropagation(graph, tau, direction, normalisation=normalisation), random_signal(graph.nodes, 3)
+    x.requires_grad_()
+    found, size = P @ (P @ (P @ x)), 1 + float((outer @ inner).abs().sum(1).max()) ** 3
+    assert_close(found, torch.linalg.matrix_power(outer @ inner, 3) @ x, rtol=1e-10, atol=1e-12 * size)
+    g = random_signal(graph.nodes, 3)
+    gradient = torch.linalg.matrix_power(outer @ inner, 3).mT @ g
+    assert_close(torch.autograd.grad(found, x, g)[0], gradient, rtol=1e-10, atol=1e-12 * size)
+    assert_close(P.T @ x, (outer @ inner).mT @ x, rtol=1e-10, atol=1e-12 * size)
+    assert P.is_symmetric == (normalisation == "symmetric")
+
+
+def test_mixed_propagation_of_several_taus_is_that_of_each():
+    graph = random_graph(3, directed=True)
+    x = random_signal(graph.nodes, 4)
+    several = MixedPropagation(graph, [0.5, 1.0], "out-in") @ x
+    assert_close(several, torch.stack([MixedPropagation(graph, tau, "out-in") @ x for tau in (0.5, 1.0)]))
+    assert repr(MixedPropagation(graph, 0.5, "in-out")) == "MixedPropagation(n=20, tau=0.5, in-out)"
 
 
 def by_formula(
@@ -252,7 +290,7 @@ def test_a_signal_on_another_device_raises():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("tau", [0.8, [0.4, 1.0, 1.7]], ids=str)
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", DIRECTIONS + MIXED_DIRECTIONS)
 @pytest.mark.parametrize(
     ("weighted", "normalisation"), [(False, "symmetric"), (True, "symmetric"), (False, "row")], ids=str
 )
@@ -260,7 +298,8 @@ def test_cuda_equals_cpu_and_repeats_to_the_bit(weighted, normalisation, directi
     edges = np.hstack([random_edges(8, 2000, 20_000), [[0] * 1000, range(1000)]])  # node 0 is a hub
     weights = random_weights(8, edges.shape[1]) if weighted else None
     graph = Graph(edges, nodes=2000, weights=weights, directed=True)
-    P = Propagation(graph, tau, direction, normalisation=normalisation)
+    kind = MixedPropagation if direction in MIXED_DIRECTIONS else Propagation
+    P = kind(graph, tau, direction, normalisation=normalisation)
     on_cuda = P.to("cuda")
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-13)):
         for columns in (1, 7, 200):

@@ -106,6 +106,27 @@ def test_more_columns_than_nodes_mini_batches_of_a_layer_and_basis_folders_are_r
         recipe("adaptkry", structure=-1)
 
 
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"gat"}))
+def test_every_method_but_gat_trains_on_mixed_directions(method):
+    run = fit(DIRECTED, method, SPLITS, device="cpu", directions=("in-out", "out-in"), hidden=8, epochs=2)
+    assert all(result.failed is None for result in run.results)
+
+
+def test_mixed_directions_are_refused_without_directions_and_on_disk(tmp_path):
+    used = replace(QUICK, structure=0, directions=("out", "out-in"))
+    with pytest.raises(ValueError, match="is undirected, so directions must be both; got out, out-in"):
+        fit(GRAPH, used, SPLITS, device="cpu")
+    with pytest.raises(
+        ValueError, match="can hold the directions both, out, in; got in-out, a product of two matrices"
+    ):
+        propagate(DIRECTED, tmp_path / "basis", taus=(0.5,), degree=2, directions=("out", "in-out"))
+    folder = propagate(DIRECTED, tmp_path / "basis", taus=(0.5,), degree=2, directions=("out",))
+    with pytest.raises(
+        ValueError, match="can hold the directions both, out, in; got out-in, a product of two matrices"
+    ):
+        FolderData(folder).check_recipe(used)
+
+
 def test_a_structure_layer_learns_what_features_do_not_tell():
     graph = csbm(nodes=200, degree=20, phi=1.0, seed=0)  # the edges tell the classes, the features are noise
     noise = torch.randn(graph.x.shape, generator=torch.Generator().manual_seed(0))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptkry.common.choices import DIRECTIONS, SCHEMES
+from adaptkry.common.choices import MIXED_DIRECTIONS, SCHEMES, STORED_DIRECTIONS
 from adaptkry.models.methods import METHODS
 
 if TYPE_CHECKING:
@@ -72,9 +72,11 @@ EpochsOption = Annotated[int | None, typer.Option(help="Maximum number of epochs
 DegreeOption = Annotated[int | None, typer.Option(help="Number of hops K, the degree of the polynomial.")]
 TAUS_HELP = "Comma-separated positive numbers. A small tau stays close to each node itself; 1 is the graph as it is."
 TausOption = Annotated[str | None, typer.Option(metavar="NUMBERS", help=TAUS_HELP)]
-DirectionsOption = Annotated[
-    str | None, typer.Option(metavar="NAMES", help=f"Comma-separated directions of edges: {', '.join(DIRECTIONS)}.")
-]
+DIRECTIONS_HELP = (
+    f"Comma-separated directions of edges: {', '.join(STORED_DIRECTIONS)}; and, except for basis folders, their "
+    f"products {' and '.join(MIXED_DIRECTIONS)}."
+)
+DirectionsOption = Annotated[str | None, typer.Option(metavar="NAMES", help=DIRECTIONS_HELP)]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

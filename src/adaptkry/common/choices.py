@@ -6,12 +6,15 @@ The tables of the library have exactly these keys (tests/cli/test_options.py com
 from typing import Literal, get_args
 
 Scheme = Literal["class_balanced", "class_balanced_bernnet", "class_permuted", "stratified", "uniform", "fixed"]
-Direction = Literal["both", "out", "in"]
+Direction = Literal["both", "out", "in"]  # which edges of a directed graph are used
+MixedDirection = Literal["out-in", "in-out"]  # products of the matrices of two directions
 Normalisation = Literal["symmetric", "row", "column"]  # of the propagation matrix
 ExecutorName = Literal["inline", "processes", "dask"]
 StoredDtype = Literal["float32", "bfloat16"]
 
 SCHEMES: tuple[str, ...] = get_args(Scheme)  # how nodes are divided into train, validation and test
-DIRECTIONS: tuple[str, ...] = get_args(Direction)  # which edges of a directed graph are used
+STORED_DIRECTIONS: tuple[str, ...] = get_args(Direction)  # directions that a basis folder can hold
+MIXED_DIRECTIONS: tuple[str, ...] = get_args(MixedDirection)
+DIRECTIONS: tuple[str, ...] = STORED_DIRECTIONS + MIXED_DIRECTIONS  # directions of a recipe
 EXECUTORS: tuple[str, ...] = get_args(ExecutorName)  # what computes the blocks of a basis folder
 STORED_DTYPES: tuple[str, ...] = get_args(StoredDtype)  # types of the numbers in a basis folder

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from adaptkry.common.choices import MIXED_DIRECTIONS
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.load import normalised
 from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import average, stack
-from adaptkry.spectral.propagation_matrix import Propagation
+from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.spectral.structure import sides_of, structure_columns, structure_maps
 
@@ -25,7 +26,7 @@ class Inputs:
 
     terms: Tensor  # [T, n, d]; bases of several directions and untied taus are concatenated
     hop_scale: Tensor  # [T] the factor that hop normalisation applied to each term
-    operator: Propagation | None
+    operator: Propagation | MixedPropagation | None
     scaling: Scaling | None
     saved: SavedInputs
 
@@ -154,7 +155,7 @@ def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
     return x.mean(0), torch.where(std > 0, std, 1)
 
 
-def model_operator(graph: Graph, recipe: Recipe, saved: SavedInputs) -> Propagation | None:
+def model_operator(graph: Graph, recipe: Recipe, saved: SavedInputs) -> Propagation | MixedPropagation | None:
     """Return the operator of the stages that propagate, or of the structure layer; None if there is neither.
 
     A structure layer uses the normalised adjacency matrix, without directions if the training graph had none.
@@ -165,10 +166,11 @@ def model_operator(graph: Graph, recipe: Recipe, saved: SavedInputs) -> Propagat
     return propagation(graph, recipe, recipe.taus[0], recipe.directions[0]) if recipe.needs_operator else None
 
 
-def propagation(graph: Graph, recipe: Recipe, taus, direction: str) -> Propagation:
-    """Return the propagation matrix of a recipe."""
+def propagation(graph: Graph, recipe: Recipe, taus, direction: str) -> Propagation | MixedPropagation:
+    """Return the propagation matrix of a recipe for one of its directions."""
     scaling = {"isolated": recipe.isolated, "normalisation": recipe.normalisation}
-    return Propagation(with_loops(graph, recipe), taus, direction, **scaling)  # type: ignore[arg-type]
+    kind = MixedPropagation if direction in MIXED_DIRECTIONS else Propagation
+    return kind(with_loops(graph, recipe), taus, direction, **scaling)  # type: ignore[arg-type]
 
 
 def with_loops(graph: Graph, recipe: Recipe) -> Graph:
@@ -177,7 +179,7 @@ def with_loops(graph: Graph, recipe: Recipe) -> Graph:
     return loops[recipe.self_loops](graph)
 
 
-def basis_terms(P: Propagation, x: Tensor, recipe: Recipe) -> Tensor:
+def basis_terms(P: Propagation | MixedPropagation, x: Tensor, recipe: Recipe) -> Tensor:
     """Compute the basis of x [n, d], or its last term only: [T, n, d]."""
     basis, options = ALL_BASES[recipe.basis], dict(recipe.basis_options)
     is_mean = len(P.taus) > 1

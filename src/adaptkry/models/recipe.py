@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from adaptkry.common import checks
+from adaptkry.common.choices import DIRECTIONS, MIXED_DIRECTIONS
 from adaptkry.common.lookup import pick
 from adaptkry.models.methods import METHODS
 from adaptkry.models.stages import (
@@ -45,7 +46,9 @@ class Recipe:
     stages: tuple[Stage, ...] = setting((CombineHops(), ResidualMLP()), "The stages of the model, in order.")
     # the propagation matrix
     taus: tuple[float, ...] = setting((0.5,), "One or several positive numbers.")
-    directions: tuple[str, ...] = setting(("both",), "both, out or in; one basis for each of them.")
+    directions: tuple[str, ...] = setting(
+        ("both",), "both, out, in, or the products out-in and in-out; one basis for each of them."
+    )
     self_loops: Literal["keep", "drop", "add"] = setting(
         "keep", "Whether to keep or drop self-loops of the graph, or add one to every node."
     )
@@ -155,7 +158,7 @@ class Recipe:
         for name, allowed in CHOICES.items():
             pick(dict.fromkeys(allowed), getattr(self, name), name)
         for direction in self.directions:
-            pick(dict.fromkeys(("both", "out", "in")), direction, "direction")
+            pick(dict.fromkeys(DIRECTIONS), direction, "direction")
         for f in fields(self):
             if f.metadata["at_least"] is not None:
                 _check_range(f.name, getattr(self, f.name), HINTS[f.name] is int, **f.metadata)
@@ -220,8 +223,8 @@ class Recipe:
             )
         if self.structure_layer and self.uses_training_labels:
             raise ValueError(
-                "structure_layer and training labels as inputs need two matrices, of which a model has one; got both. "
-                "Leave one of them out."
+                "structure_layer needs another matrix than label_hops and correct_and_smooth, and a model has one; got "
+                "both. Leave one of them out."
             )
         if self.layer_norm and self.batch_norm:
             raise ValueError("one of batch_norm and layer_norm can be true; got both. Set one of them to false.")
@@ -252,6 +255,12 @@ class Recipe:
             raise ValueError(
                 f"correct_and_smooth is for methods that do not train on validation nodes; got {self.method}. "
                 "Leave it out."
+            )
+        mixed = [direction for direction in self.directions if direction in MIXED_DIRECTIONS]
+        if "gat" in kinds and mixed:
+            raise ValueError(
+                f"{self.method} learns weights of edges, so directions must be both, out or in; got {mixed[0]}, which "
+                "is a product of two matrices. Choose one of those."
             )
         if self.terms == "first" and any(isinstance(stage, CombineHops) for stage in self.stages):
             raise ValueError(f"{self.method} combines hops, so terms must be all or last; got first. Use mlp instead.")

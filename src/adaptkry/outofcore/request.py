@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adaptkry.common import checks
-from adaptkry.common.choices import DIRECTIONS
+from adaptkry.common.choices import MIXED_DIRECTIONS, STORED_DIRECTIONS
 from adaptkry.common.lookup import pick
 from adaptkry.common.version import VERSION
 from adaptkry.graphs.graph import Graph
@@ -58,12 +58,22 @@ class Request:
         if self.columns is not None and checks.count(self.columns, "columns") == 0:
             raise ValueError("columns per block must be at least 1; got 0. Leave it out for the default.")
         pick(DISK_DTYPES, self.dtype, "dtype")
-        for direction in self.directions or ("",):
-            pick(dict.fromkeys(DIRECTIONS), direction, "direction")
+        check_stored_directions(self.directions)
         for name in ("taus", "directions"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise ValueError(f"{name} must be distinct; got {list(values)}. Remove duplicates.")
+
+
+def check_stored_directions(directions: Sequence[str]) -> None:
+    """Refuse directions that a basis folder cannot hold."""
+    for direction in directions or ("",):
+        if direction in MIXED_DIRECTIONS:
+            raise ValueError(
+                f"a basis folder can hold the directions {', '.join(STORED_DIRECTIONS)}; got {direction}, a product of "
+                "two matrices. Choose from those, or fit on the graph itself."
+            )
+        pick(dict.fromkeys(STORED_DIRECTIONS), direction, "direction")
 
 
 @dataclass(frozen=True)

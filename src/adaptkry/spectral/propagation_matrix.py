@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-from adaptkry.common.choices import Direction, Normalisation
+from adaptkry.common.choices import Direction, MixedDirection, Normalisation
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.attention import EdgeLists
@@ -189,6 +189,64 @@ class _Product(torch.autograd.Function):
 
 REVERSED: dict[str, Direction] = {"both": "both", "out": "in", "in": "out"}
 TRANSPOSED: dict[str, Normalisation] = {"symmetric": "symmetric", "row": "column", "column": "row"}
+
+
+class MixedPropagation(Operator):
+    r"""The product of the propagation matrices of two directions of a graph.
+
+    At tau 1, "out-in" is :math:`P_{out} P_{in} = S A T^2 A^T S`, with which a node sums over the nodes that point to
+    the same nodes as it does; "in-out" is :math:`P_{in} P_{out} = T A^T S^2 A T`, with which it sums over the nodes
+    that the same nodes point to. Both are symmetric if the normalisation is. A product takes two passes over the edges.
+
+    Args:
+        graph: the graph.
+        tau: a positive number, or a list of r numbers for a batched operator.
+        direction: "out-in" or "in-out".
+        options: options of `Propagation`.
+
+    >>> pair = Graph([[0, 1], [2, 2]], directed=True)                 # 0 and 1 point to 2
+    >>> MixedPropagation(pair, 1.0, "out-in", isolated=0.0).to_dense()
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.5000, 0.5000, 0.0000],
+            [0.0000, 0.0000, 0.0000]], dtype=torch.float64)
+    """
+
+    def __init__(self, graph: Graph, tau: float | Sequence[float], direction: MixedDirection, **options):
+        order: dict[str, tuple[Direction, Direction]] = {"out-in": ("out", "in"), "in-out": ("in", "out")}
+        outer, inner = (Propagation(graph, tau, each, **options) for each in pick(order, direction, "direction"))
+        self._set(outer, inner)
+
+    def _set(self, outer: Propagation, inner: Propagation) -> None:
+        """Set the factors; the inner one is the transpose of the outer one if the normalisation is symmetric."""
+        self.outer, self.inner, self.taus = outer, inner, outer.taus
+        is_symmetric = outer.normalisation == "symmetric"
+        super().__init__(outer.shape, is_symmetric=is_symmetric, is_batched=outer.is_batched, panel=outer.panel)
+
+    def _with(self, outer: Propagation, inner: Propagation) -> "MixedPropagation":
+        other = copy(self)
+        other._set(outer, inner)
+        return other
+
+    @property
+    def T(self) -> "MixedPropagation":  # noqa: N802
+        """The transpose: the transposed factors in the other order."""
+        return self if self.is_symmetric else self._with(self.inner.T, self.outer.T)
+
+    def to(self, device: torch.device | str | Tensor) -> "MixedPropagation":
+        """Return the same operator on another device, or on the device of a tensor."""
+        return self._with(self.outer.to(device), self.inner.to(device))
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return self.outer @ (self.inner @ x)
+
+    def to_dense(self) -> Tensor:
+        """The matrix in float64, [n, n], or [r, n, n] for a list of r taus."""
+        dense = self.outer.to_dense() @ self.inner.to_dense()
+        return (dense + dense.mT) / 2 if self.is_symmetric else dense  # computed products are not symmetric to the bit
+
+    def __repr__(self) -> str:
+        tau = list(self.taus) if self.is_batched else self.taus[0]
+        return f"MixedPropagation(n={self.shape[0]}, tau={tau}, {self.outer.direction}-{self.inner.direction})"
 
 
 # Backends: each is built from a Propagation and a dtype, and maps [r, n, d] to [r, n, d] on one kind of device.

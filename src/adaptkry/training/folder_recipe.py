@@ -9,6 +9,7 @@ from typing import Any
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.outofcore.basis_folder import BasisFolder
+from adaptkry.outofcore.request import check_stored_directions
 
 STORED_BASIS = "krylov"
 # Settings that a basis folder fixes for every method, besides taus, directions and degree.
@@ -74,6 +75,7 @@ def stored_terms(folder: BasisFolder, recipe: Recipe) -> list[list[int]]:
                 f"{name} must be {value} with a basis folder; got {getattr(recipe, name)}. {REMEDY[name]}."
             )
     taus = [_position(folder, "taus", tau) for tau in recipe.taus]
+    check_stored_directions(recipe.directions)
     directions = [_position(folder, "directions", direction) for direction in recipe.directions]
     if recipe.degree > folder.degree:
         raise ValueError(

@@ -79,8 +79,8 @@ class CombineHops(Stage):
         if shape.recipe.combine == "concat":
             return {}
         weights = initial_hop_weights(shape, recipe)
-        repeats = len(shape.recipe.directions) if recipe.tied else shape.terms // len(weights)
-        weights = weights.repeat(repeats)
+        bases = shape.terms // len(weights)  # 1 with features only; members that differ in taus share their weights
+        weights = weights.repeat(min(len(shape.recipe.directions), bases) if recipe.tied else bases)
         found = {"filter/weights": weights.repeat(width, 1) if recipe.per_channel else weights}
         if shape.recipe.combine == "gate":
             found |= {"filter/gate": torch.zeros(width, shape.terms), "filter/gate_bias": torch.zeros(1, shape.terms)}
