@@ -6,7 +6,10 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from adaptkry.graphs.synthetic import csbm
+from adaptkry.integrations import scikit_learn
 from adaptkry.integrations.scikit_learn import AdaptKryClassifier
+from adaptkry.selection.auto import auto
+from adaptkry.training.ensemble import Ensemble
 
 GRAPH = csbm(nodes=200, phi=-0.8, seed=0)
 QUICK: dict[str, Any] = {"degree": 3, "hidden": 16, "epochs": 60}
@@ -46,6 +49,25 @@ def test_class_names_may_be_strings():
     assert classifier.score(NODES[150:], names[150:]) > 0.75
 
 
+def test_method_auto_searches_within_its_time_and_keeps_given_settings_fixed(monkeypatch):
+    calls = []
+
+    def recorded_auto(*given, **options):
+        calls.append(options)
+        return auto(*given, **options)
+
+    monkeypatch.setattr(scikit_learn, "auto", recorded_auto)
+    classifier = AdaptKryClassifier(GRAPH, method="auto", time_limit="1s", hidden=8, epochs=20)
+    classifier.fit(NODES[:150], LABELS[:150])
+    assert calls[0] == {
+        "time_limit": "1s", "device": "cpu", "seed": 0, "test": False, "hidden": 8, "epochs": 20,
+    }  # fmt: skip
+    assert isinstance(classifier.run_, Ensemble)
+    assert [result.test for result in classifier.run_.results] == [None]
+    assert classifier.score(NODES[150:], LABELS[150:]) > 0.75
+    assert classifier.get_params()["time_limit"] == "1s"
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -53,6 +75,8 @@ def test_class_names_may_be_strings():
         (lambda: AdaptKryClassifier(GRAPH).fit(NODES, np.zeros(200, dtype=int)), "at least 2 classes"),
         (lambda: AdaptKryClassifier(GRAPH).fit([500, 1], [0, 1]), "node numbers must be 0 .. 199"),
         (lambda: AdaptKryClassifier(GRAPH).fit(NODES[:3], [0, 1]), "must have the same length"),
+        (lambda: AdaptKryClassifier(GRAPH, method="gcn").fit(NODES, LABELS), "unknown method 'gcn'"),
+        (lambda: AdaptKryClassifier(GRAPH, method="auto", time_limit=0).fit(NODES, LABELS), "a time limit must be"),
         (lambda: AdaptKryClassifier(GRAPH, validation=2).fit(NODES, LABELS), "between 0 and 1"),
     ],
 )

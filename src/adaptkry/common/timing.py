@@ -18,22 +18,19 @@ def time_limit(value: Any) -> float:
     >>> time_limit("5min"), time_limit("1.5 h"), time_limit(90)
     (300.0, 5400.0, 90.0)
     """
-    found = (
-        re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *([a-z]*)", value.strip().lower())
-        if isinstance(value, str)
-        else None
-    )
-    if found and found[2] in SECONDS_PER_UNIT:
-        seconds_given = float(found[1]) * SECONDS_PER_UNIT[found[2]]
-    else:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        seconds_given = float(value) if is_number else math.nan
-    if not 0 < seconds_given < math.inf:
+    limit = math.nan
+    if isinstance(value, str):
+        found = re.fullmatch(r"(\d+\.?\d*|\.\d+) *([a-z]*)", value.strip().lower(), re.ASCII)
+        if found and found[2] in SECONDS_PER_UNIT:
+            limit = float(found[1]) * SECONDS_PER_UNIT[found[2]]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        limit = float(value)
+    if not 0 < limit < math.inf:
         raise ValueError(
             f"a time limit must be a positive number of seconds, or a number with s, min or h; got {value!r}. "
             "Use for example 30s, 5min or 1h."
         )
-    return seconds_given
+    return limit
 
 
 def seconds(job: Callable[[], object], device: torch.device | str = "cpu") -> float:

@@ -4,15 +4,26 @@ Pass the graph to the constructor; X is then an array of node numbers, which `cr
 split. Or call `fit(X, y, edges)` with features and edges, and y = -1 for unknown labels.
 """
 
+from inspect import signature
+
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from adaptkry.common.lookup import pick
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.recipe import recipe
+from adaptkry.selection.auto import auto
+from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import fit
+from adaptkry.training.run import Run
+
+SETTING_NAMES = (
+    "taus", "degree", "directions", "hidden", "layers", "mlp_lr", "filter_lr", "mlp_decay", "filter_decay",
+    "mlp_dropout", "filter_dropout", "epochs", "patience",
+)  # fmt: skip
 
 
 class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
@@ -20,6 +31,9 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         graph: the whole graph, with which X is an array of node numbers. None: pass features and edges to `fit`.
+        method: "adaptkry" trains one model. "auto" searches for the best ensemble within `time_limit`, as
+            `adaptkry.auto` does; settings that differ from their defaults are the same in all its trainings.
+        time_limit: seconds, or a text such as "5min", that `fit` may take with method "auto".
         taus, degree, directions, structure, hidden, layers, mlp_lr, filter_lr, mlp_decay, filter_decay, mlp_dropout,
             filter_dropout, epochs, patience: as in `Recipe`.
         validation: share of the training nodes that is held out to choose the best epoch.
@@ -31,6 +45,8 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         self,
         graph: Graph | None = None,
         *,
+        method: str = "adaptkry",
+        time_limit: float | str = 60.0,
         taus: tuple[float, ...] = (0.5,),
         degree: int = 10,
         directions: tuple[str, ...] = ("both",),
@@ -50,6 +66,8 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         device: str = "cpu",
     ):
         self.graph = graph
+        self.method = method
+        self.time_limit = time_limit
         self.taus = taus
         self.degree = degree
         self.directions = directions
@@ -76,6 +94,7 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
             y: labels [k]; -1 for unknown ones, if they are numbers. With `edges`, labels of all nodes [n].
             edges: [2, m].
         """
+        pick(dict.fromkeys(("adaptkry", "auto")), self.method, "method")
         y = np.asarray(y)
         known = y != -1 if np.issubdtype(y.dtype, np.number) else np.ones(len(y), dtype=bool)
         self.classes_, coded = np.unique(y[known], return_inverse=True)
@@ -97,15 +116,27 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         labels = np.full(self.graph_.nodes, -1)
         labels[nodes[known]] = coded
         held_out = self._splits(torch.from_numpy(labels))
-        names = ("taus", "degree", "directions", "structure", "hidden", "layers", "mlp_lr", "filter_lr", "mlp_decay",
-                 "filter_decay", "mlp_dropout", "filter_dropout", "epochs", "patience")  # fmt: skip
-        settings = {name: getattr(self, name) for name in names}
         labelled = self.graph_.relabelled(labels)
-        self.run_ = fit(labelled, recipe("adaptkry", **settings), held_out, device=self.device, test=False)
+        self.run_ = self._search(labelled, held_out) if self.method == "auto" else self._train(labelled, held_out)
         self.probabilities_ = self.run_.probabilities(labelled).numpy()
         self.n_features_in_ = 1 if edges is None else self.run_.features
         self.on_nodes_ = edges is None
         return self
+
+    def _train(self, graph: Graph, held_out: splits.Splits) -> Run:
+        """Train one model with the settings of the constructor."""
+        settings = {name: getattr(self, name) for name in SETTING_NAMES}
+        return fit(graph, recipe("adaptkry", **settings), held_out, device=self.device, test=False)
+
+    def _search(self, graph: Graph, held_out: splits.Splits) -> Ensemble:
+        """Search for the best ensemble; settings that the user changed are fixed."""
+        defaults = signature(type(self).__init__).parameters
+        given = {name: getattr(self, name) for name in SETTING_NAMES}
+        fixed = {name: value for name, value in given.items() if value != defaults[name].default}
+        found = auto(
+            graph, held_out, time_limit=self.time_limit, device=self.device, seed=self.seed, test=False, **fixed
+        )
+        return found.ensemble
 
     def _splits(self, labels: torch.Tensor) -> splits.Splits:
         """Hold out some labelled nodes of each class for validation. Nodes without a label are the unused test part."""

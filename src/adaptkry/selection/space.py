@@ -161,8 +161,8 @@ def _limited(kind: Range | Choice | SortedSubset, value: Any) -> Range | Choice 
     low, high = (value / 3, value * 3) if kind.log else (value - quarter, value + quarter)
     if kind.step is not None or isinstance(kind.low, int):
         step = kind.step or 1
-        low = kind.low + step * math.ceil((max(low, kind.low) - kind.low) / step - 1e-9)
-        high = kind.low + step * math.floor((min(high, kind.high) - kind.low) / step + 1e-9)
+        low = round(kind.low + step * math.ceil((max(low, kind.low) - kind.low) / step - 1e-9), 10)
+        high = round(kind.low + step * math.floor((min(high, kind.high) - kind.low) / step + 1e-9), 10)
     whole = int if isinstance(kind.low, int) else float
     low, high = max(whole(low), kind.low), min(whole(high), kind.high)
     return replace(kind, low=float(f"{low:.3g}") if whole is float else low, high=high)
