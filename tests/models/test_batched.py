@@ -282,7 +282,7 @@ def dense_maps(w, hops, *, norm=False):
         ({"combine": "maps", "hidden": 7}, dense_maps),
         ({"combine": "maps", "hidden": 7, "layer_norm": True}, partial(dense_maps, norm=True)),
     ],
-    ids=str,
+    ids=["per channel", "gate", "maps", "maps with norm"],
 )
 def test_combined_hops_and_their_gradients_equal_dense_formulas_for_every_member(parts, settings, dense):
     _, basis, rows = parts

@@ -51,13 +51,14 @@ MEMBERS = [
 
 def make_training(used, members, *, dtype=torch.float64, device="cpu", batch_size=None) -> GradientDescent:
     inputs = model_inputs(GRAPH, used, device)
-    shape = ModelShape(used, len(inputs.terms), BASIS.shape[2], 3)
+    shape = ModelShape(used, len(inputs.terms), BASIS.shape[2], 3, nodes=150 if used.structure_layer else 0)
     terms = inputs.terms.to(dtype)
     data = (GRAPH.y, masks(), torch.tensor([one.split for one in members]), device)
     if batch_size:
         plan = SlabPlan(GRAPH.y >= 0, 1, batch_size)
         return GradientDescent(shape, SlabBatches(InMemoryTerms(terms), plan, *data), members)
-    return GradientDescent(shape, FullBatch(terms, *data, inputs.operator), members)
+    batches = FullBatch(terms, *data, inputs.operator, propagates_features=used.propagates)
+    return GradientDescent(shape, batches, members)
 
 
 def train(members, *, epochs=60, settings=None, **options) -> GradientDescent:
@@ -83,6 +84,7 @@ def logits(training: GradientDescent) -> torch.Tensor:
         {"combine": "gate"},
         {"combine": "maps", "layer_norm": True},
         {"per_channel": True},
+        {"structure_layer": True, "batch_norm": True},
     ],
     ids=str,
 )
@@ -285,6 +287,7 @@ GPU_VARIANTS = [
     {"combine": "gate"},
     {"combine": "maps", "layer_norm": True},
     {"per_channel": True},
+    {"structure_layer": True},
 ]
 
 
