@@ -229,7 +229,7 @@ def test_other_weights_do_not_depend_on_the_structure_layer():
 
 def test_concat_concatenates_the_hops_of_a_node(parts):
     _, basis, rows = parts
-    shape = shape_of(D, 2, T, combine="concat")
+    shape = shape_of(D, 2, T, combine_hops="concat")
     found = CombineHops()(basis, StageContext(shape, {}, {}, basis, rows, torch.ones(B, M, 1), None, None, 0))
     assert CombineHops().width(shape, D) == T * D == found.shape[2]
     torch.testing.assert_close(found[1, 2], basis[:, rows[1, 2]].flatten())
@@ -278,9 +278,9 @@ def dense_maps(w, hops, *, norm=False):
     ("settings", "dense"),
     [
         ({"per_channel": True}, dense_per_channel),
-        ({"combine": "gate"}, dense_gate),
-        ({"combine": "maps", "hidden": 7}, dense_maps),
-        ({"combine": "maps", "hidden": 7, "layer_norm": True}, partial(dense_maps, norm=True)),
+        ({"combine_hops": "gate"}, dense_gate),
+        ({"combine_hops": "maps", "hidden": 7}, dense_maps),
+        ({"combine_hops": "maps", "hidden": 7, "layer_norm": True}, partial(dense_maps, norm=True)),
     ],
     ids=["per channel", "gate", "maps", "maps with norm"],
 )
@@ -298,20 +298,20 @@ def test_combined_hops_and_their_gradients_equal_dense_formulas_for_every_member
     torch.testing.assert_close(gradients, expected_gradients)
 
 
-@pytest.mark.parametrize("settings", [{"per_channel": True}, {"combine": "gate"}], ids=str)
+@pytest.mark.parametrize("settings", [{"per_channel": True}, {"combine_hops": "gate"}], ids=str)
 @pytest.mark.parametrize("directions", [("both",), ("out", "in")])
 def test_filters_per_channel_and_gates_start_as_one_filter_for_all(settings, directions):
     shape = shape_of(D, 2, T * len(directions), degree=T - 1, directions=directions, initial_weights="ppr", **settings)
     basis = torch.randn(shape.terms, N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     rows = torch.arange(M).expand(B, -1)
-    plain = replace(shape, recipe=replace(shape.recipe, combine="sum", per_channel=False))
+    plain = replace(shape, recipe=replace(shape.recipe, combine_hops="sum", per_channel=False))
     found, expected = (combined(one, initial(one, B), basis, rows) for one in (shape, plain))
     torch.testing.assert_close(found, expected)
 
 
 def test_filter_dropout_of_maps_drops_entries_of_every_mapped_hop(parts):
     _, basis, rows = parts
-    shape = shape_of(D, 2, T, degree=T - 1, combine="maps", hidden=7)
+    shape = shape_of(D, 2, T, degree=T - 1, combine_hops="maps", hidden=7)
     weights, rates = random_weights(shape), [0.0, 0.5, 0.8]
     state = dropout_state([M] * B, rates)
     context = StageContext(shape, weights, {}, basis, rows, torch.ones(B, M, 1), None, state, 0)

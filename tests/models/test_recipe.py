@@ -62,7 +62,7 @@ def test_normalised_rows_sum_to_at_most_one():
         ({"method": "gcn", "structure_layer": True}, "do not propagate while they train, such as adaptkry"),
         ({"structure_layer": True, "label_hops": 1}, "needs another matrix than label_hops and correct_and_smooth"),
         ({"method": "sgc", "structure_layer": True}, "is for methods that end with ResidualMLP"),
-        ({"combine": "add"}, "unknown combine"),
+        ({"combine_hops": "add"}, "unknown combine_hops"),
     ],
 )
 def test_bad_settings_are_refused(changes, message):
@@ -74,14 +74,23 @@ def test_bad_settings_are_refused(changes, message):
     ("changes", "message"),
     [
         ({"damping": 0.5}, "damping is for methods that filter"),
-        ({"per_channel": True, "combine": "concat"}, "per_channel is for .*; got adaptkry with combine concat"),
-        ({"per_channel": True, "combine": "gate"}, "per_channel is for .*; got adaptkry with combine gate"),
+        (
+            {"per_channel": True, "combine_hops": "concat"},
+            "per_channel is for .*; got adaptkry with combine_hops concat",
+        ),
+        ({"per_channel": True, "combine_hops": "gate"}, "per_channel is for .*; got adaptkry with combine_hops gate"),
         ({"method": "asgc", "per_channel": True}, "per_channel is for"),
         ({"method": "sign", "per_channel": True}, "per_channel is for .*; got sign"),
-        ({"method": "gprgnn", "combine": "maps"}, "combine is for methods that combine hops.*; got maps for gprgnn"),
-        ({"method": "asgc", "combine": "gate"}, "combine is for methods that combine hops.*; got gate for asgc"),
-        ({"combine": "gate", "degree": 0}, "a gate needs several hops; got degree 0"),
-        ({"combine": "gate", "terms": "last"}, "a gate needs several hops; .* terms last"),
+        (
+            {"method": "gprgnn", "combine_hops": "maps"},
+            "combine_hops is for methods that combine hops.*; got maps for gprgnn",
+        ),
+        (
+            {"method": "asgc", "combine_hops": "gate"},
+            "combine_hops is for methods that combine hops.*; got gate for asgc",
+        ),
+        ({"combine_hops": "gate", "degree": 0}, "a gate needs several hops; got degree 0"),
+        ({"combine_hops": "gate", "terms": "last"}, "a gate needs several hops; .* terms last"),
         ({"basis": "favard"}, "favard is learned, so it needs a method that filters"),
         ({"basis": "gaussian"}, "high and low"),
         ({"optimiser": "logistic"}, "one linear layer"),
@@ -138,3 +147,8 @@ def test_every_setting_has_a_help_text():
 def test_a_stage_must_compute_something():
     with pytest.raises(TypeError, match="abstract"):
         Stage()  # type: ignore[abstract]
+
+
+def test_taus_that_differ_do_not_share_a_basis_if_hops_are_scaled():
+    assert Recipe().mixes_taus
+    assert not Recipe(hop_norm=True).mixes_taus

@@ -9,7 +9,7 @@ from adaptkry.models.recipe_text import merge, parse
         ("hidden=128", ("hidden", 128)),
         (" mlp_lr = 5e-2", ("mlp_lr", 0.05)),
         ("batch_norm=True", ("batch_norm", True)),
-        ("combine=concat", ("combine", "concat")),
+        ("combine_hops=concat", ("combine_hops", "concat")),
         ("taus=0.5, 1", ("taus", (0.5, 1.0))),
         ("directions=out", ("directions", ("out",))),
     ],

@@ -154,7 +154,7 @@ def test_trials_of_one_batch_equal_separate_trainings():
 
 def test_trials_of_one_shape_train_as_one_batch(monkeypatch):
     sizes = count_fits(monkeypatch)
-    tune(taus=(1.0,), degree=2, hop_norm=False, hidden=16, layers=2, layer_norm=False, combine="sum")
+    tune(taus=(1.0,), degree=2, hop_norm=False, hidden=16, layers=2, layer_norm=False, combine_hops="sum")
     assert sizes == [4, 4, 1]  # two rounds, and the best settings
 
 
@@ -250,10 +250,10 @@ def test_tune_works_for_methods_of_every_kind(method, tmp_path):
 def test_settings_without_effect_or_fixed_ones_are_not_varied(monkeypatch):
     undirected = space_of(recipe("adaptkry"), {"hidden"}, False)
     assert not undirected.keys() & {"directions", "hidden"}
-    concatenated = space_of(recipe("adaptkry", "genius"), {"combine"}, True)
+    concatenated = space_of(recipe("adaptkry", "genius"), {"combine_hops"}, True)
     assert not concatenated.keys() & {"filter_lr", "filter_decay", "filter_dropout"}
     assert "filter_lr" in space_of(recipe("adaptkry", "genius"), (), True)  # other trials have weighted hops
-    assert "combine" not in space_of(recipe("adaptkry", per_channel=True), (), True)
+    assert "combine_hops" not in space_of(recipe("adaptkry", per_channel=True), (), True)
     assert not concatenated.keys() & {"layer_norm", "label_smoothing"}  # it has batch norm and the binary loss
     assert space_of(recipe("gcn"), (), True) == {
         name: Choice(options) for name, options in METHODS["gcn"].fallback_grid.items()

@@ -11,11 +11,9 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.splits import stratified
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
-from adaptkry.training import fit as fit_module
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble, combine_runs, mean_shares
 from adaptkry.training.fit import fit
-from adaptkry.training.run import Run
 from adaptkry.training.run_folder import load_run
 
 GRAPH = csbm(nodes=150, phi=-0.5, information=0.8, seed=1)
@@ -144,10 +142,3 @@ def test_a_resumed_ensemble_has_the_same_bits_as_an_uninterrupted_one(tmp_path):
 def test_averaging_needs_a_graph_in_memory_and_a_known_rule():
     with pytest.raises(ValueError, match="unknown way to combine trainings 'median'"):
         fit(GRAPH, RECIPE, SPLITS, combine="median")
-
-
-def test_the_setting_combine_of_recipes_can_still_be_given():
-    run = fit(GRAPH, "adaptkry", SPLITS, combine="concat", epochs=1, device="cpu")
-    assert isinstance(run, Run)
-    assert run.recipes[0].combine == "concat"
-    assert fit_module.fit(GRAPH, RECIPE, SPLITS, epochs=1, device="cpu").recipes[0].combine == "sum"

@@ -80,9 +80,9 @@ def logits(training: GradientDescent) -> torch.Tensor:
         {},
         {"batch_norm": True},
         {"layer_norm": True},
-        {"combine": "concat"},
-        {"combine": "gate"},
-        {"combine": "maps", "layer_norm": True},
+        {"combine_hops": "concat"},
+        {"combine_hops": "gate"},
+        {"combine_hops": "maps", "layer_norm": True},
         {"per_channel": True},
         {"structure_layer": True, "batch_norm": True},
     ],
@@ -162,7 +162,9 @@ def test_mini_batches_learn_and_do_not_depend_on_other_members():
     assert float(batch.state["best_score"].mean()) > 0.5  # a random prediction scores 1/3
 
 
-@pytest.mark.parametrize("settings", [{"combine": "gate"}, {"combine": "maps"}, {"per_channel": True}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"combine_hops": "gate"}, {"combine_hops": "maps"}, {"per_channel": True}], ids=str
+)
 def test_mini_batches_work_with_every_way_to_combine_hops(settings):
     batch = train(MEMBERS, batch_size=60, epochs=10, settings=settings)
     separate = train(MEMBERS[2:3], batch_size=60, epochs=10, settings=settings)
@@ -284,8 +286,8 @@ def test_gpu_every_method_can_be_recorded(method):
 
 GPU_VARIANTS = [
     {"layer_norm": True, "label_smoothing": 0.1},
-    {"combine": "gate"},
-    {"combine": "maps", "layer_norm": True},
+    {"combine_hops": "gate"},
+    {"combine_hops": "maps", "layer_norm": True},
     {"per_channel": True},
     {"structure_layer": True},
 ]

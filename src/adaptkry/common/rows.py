@@ -20,6 +20,7 @@ FORMER_SETTINGS = {  # names of settings in rows of version 0.1 -> current names
     "start": "initial_weights",
     "loops": "self_loops",
     "least_epochs": "min_epochs",
+    "combine": "combine_hops",
 }
 
 

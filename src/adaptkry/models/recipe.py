@@ -75,7 +75,7 @@ class Recipe:
         at_least=0,
     )
     # the coefficients
-    combine: Literal["sum", "gate", "concat", "maps"] = setting(
+    combine_hops: Literal["sum", "gate", "concat", "maps"] = setting(
         "sum",
         "Add the weighted hops (sum), with weights that depend on the node (gate), or after a dense layer and ReLU of "
         "each (maps); or concatenate them (concat).",
@@ -178,19 +178,21 @@ class Recipe:
                 f"damping is for methods that filter while they train, such as jacobiconv; got {self.method}. "
                 "Leave it out."
             )
-        if self.per_channel and not (has_filter or (combines_hops and self.combine == "sum" and not self.is_exact)):
-            given = f"{self.method} with combine {self.combine}" if combines_hops else self.method
+        if self.per_channel and not (
+            has_filter or (combines_hops and self.combine_hops == "sum" and not self.is_exact)
+        ):
+            given = f"{self.method} with combine_hops {self.combine_hops}" if combines_hops else self.method
             raise ValueError(
                 f"per_channel is for methods that learn the weights of a sum of hops; got {given}. Leave it out."
             )
-        if self.combine != "sum" and (not combines_hops or self.is_exact):
+        if self.combine_hops != "sum" and (not combines_hops or self.is_exact):
             raise ValueError(
-                f"combine is for methods that combine hops and train by gradient descent, such as adaptkry; got "
-                f"{self.combine} for {self.method}. Leave it out."
+                f"combine_hops is for methods that combine hops and train by gradient descent, such as adaptkry; got "
+                f"{self.combine_hops} for {self.method}. Leave it out."
             )
-        if self.combine == "gate" and self.term_count == 1:
+        if self.combine_hops == "gate" and self.term_count == 1:
             raise ValueError(
-                f"a gate needs several hops; got degree {self.degree} and terms {self.terms}. Use combine sum instead."
+                f"a gate needs several hops; got degree {self.degree} and terms {self.terms}. Use combine_hops sum."
             )
         basis = ALL_BASES[self.basis]
         if basis.learned and not has_filter:
@@ -317,9 +319,9 @@ class Recipe:
 
     @property
     def mixes_taus(self) -> bool:
-        """Whether members with different taus can share one basis."""
-        is_sum = isinstance(self.stages[0], CombineHops) and self.combine == "sum"
-        return self.tied and is_sum and len(self.directions) == 1 and not self.needs_operator
+        """Whether members with different taus can share one basis: not if hops are scaled after they were averaged."""
+        is_sum = isinstance(self.stages[0], CombineHops) and self.combine_hops == "sum"
+        return self.tied and is_sum and len(self.directions) == 1 and not self.needs_operator and not self.hop_norm
 
     @property
     def per_member(self) -> frozenset[str]:

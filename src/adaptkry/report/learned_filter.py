@@ -25,7 +25,7 @@ def learned_response(run: Run, graph: Graph | None, grid: Tensor) -> Tensor | No
     """
     recipe = run.recipes[0]
     source = ALL_BASES[recipe.basis].response_from
-    if "filter/weights" not in run.weights or recipe.degree == 0 or source is None or recipe.combine != "sum":
+    if "filter/weights" not in run.weights or recipe.degree == 0 or source is None or recipe.combine_hops != "sum":
         return None
     grid = grid.double()
     if recipe.terms == "last":

@@ -50,8 +50,8 @@ BATCH_SHARE = 0.7  # the same for every other batch
 RESERVE = 0.03  # share of the time that is kept for the selection and the test of the ensemble
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 3  # the search changes the settings of this many best shapes in turn
-FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine", "structure",
-           "batch_norm", "layer_norm", "label_hops")  # fmt: skip
+FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine_hops",
+           "structure", "batch_norm", "layer_norm", "label_hops")  # fmt: skip
 
 
 @dataclass(frozen=True)

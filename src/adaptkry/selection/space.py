@@ -75,7 +75,9 @@ def space_of(recipe: Recipe, fixed: Collection[str], is_directed: bool) -> Space
     grid = {name: Choice(options) for name, options in method.fallback_grid.items()}
     space = parse_space(method.search_space) or grid or DEFAULT_SPACE
     excluded = set(fixed) | ({"directions"} if not is_directed else set())
-    if recipe.combine == "concat" and ("combine" in excluded or "combine" not in space):  # there is no filter
+    if recipe.combine_hops == "concat" and (
+        "combine_hops" in excluded or "combine_hops" not in space
+    ):  # there is no filter
         excluded |= {"filter_lr", "filter_decay", "filter_dropout"}
     return {name: kind for name, kind in space.items() if name not in excluded and _accepts(recipe, name, kind)}
 

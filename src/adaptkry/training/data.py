@@ -360,7 +360,7 @@ def batch_size_that_fits(graph: Graph, recipe: Recipe, members: int, device: tor
     A model that needs all nodes at once cannot be divided: None.
     """
     width = column_count(graph, recipe)
-    activation = recipe.hidden * recipe.term_count if recipe.combine == "maps" else width  # columns of a member
+    activation = recipe.hidden * recipe.term_count if recipe.combine_hops == "maps" else width  # columns of a member
     node_bytes = 4 * (width * recipe.term_count + 3 * members * activation)
     free = free_bytes(device)
     if recipe.needs_all_nodes or graph.nodes * node_bytes <= 0.9 * free:

@@ -162,7 +162,7 @@ def combine_runs(
     validation = score(metric, predicted, source.labels, splits.validation)
     tested = score(metric, predicted, source.labels, splits.test) if test else [None] * len(splits)
     members = sum(weight > 0 for weights in shares for weight in weights)
-    settings = {"method": "ensemble", "combine": combine, "members": members}
+    settings = {"method": "ensemble", "shares": combine, "members": members}
     provenance = {name: getattr(first, name) for name in ("version", "commit", "device", "torch", "python")}
     results = [
         Result(

@@ -18,7 +18,7 @@ from adaptkry.common import checks, rows
 from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
-from adaptkry.models.recipe import CHOICES, Recipe, check_names
+from adaptkry.models.recipe import Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
 from adaptkry.training.checkpoint import Checkpointer
@@ -133,8 +133,6 @@ def fit(
     """
     # Refuse bad input before anything is computed or written.
     check_names(settings, inspect.signature(fit).parameters)
-    if combine in CHOICES["combine"]:  # the setting of recipes that has the same name
-        settings, combine = settings | {"combine": combine}, "best"
     for name, value in (("count", 1 if count is None else count), ("seeds", seeds), ("restarts", restarts)):
         checks.positive_count(value, name)
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")

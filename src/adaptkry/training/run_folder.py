@@ -28,7 +28,7 @@ from adaptkry.training.results import Result
 from adaptkry.training.run import Run, RunInfo
 from adaptkry.training.state import Member
 
-FORMAT = 4  # version of the run folder's format
+FORMAT = 5  # version of the run folder's format
 MEMBERS = "members"  # folder of the parts of an ensemble
 INPUTS = "inputs/"  # prefix of the saved inputs in weights.safetensors
 

@@ -57,9 +57,9 @@ class SelectRows(Stage):
 
 @dataclass(frozen=True)
 class CombineHops(Stage):
-    """The precomputed hops F_k at the rows of each member, combined as `combine` says.
+    """The precomputed hops F_k at the rows of each member, combined as `combine_hops` says.
 
-    | combine | result |
+    | combine_hops | result |
     |---|---|
     | `sum` | sum_k w_k F_k, with one weight per hop, or one per hop and channel (`per_channel`) |
     | `gate` | T sum_k g_k w_k F_k, where g = softmax(F_0 G + bias) depends on the node; initially the same as `sum` |
@@ -71,20 +71,19 @@ class CombineHops(Stage):
 
     def width(self, shape: ModelShape, width: int) -> int:
         """Return the width of one hop, of all if they are concatenated, or the number of hidden units for maps."""
-        combine = shape.recipe.combine
-        return {"concat": width * shape.terms, "maps": shape.recipe.hidden}.get(combine, width)
+        return {"concat": width * shape.terms, "maps": shape.recipe.hidden}.get(shape.recipe.combine_hops, width)
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
         """Return one set of hop weights for each direction, and for each tau if taus are not tied; draw the maps."""
-        if shape.recipe.combine == "concat":
+        if shape.recipe.combine_hops == "concat":
             return {}
         weights = initial_hop_weights(shape, recipe)
         bases = shape.terms // len(weights)  # 1 with features only; members that differ in taus share their weights
         weights = weights.repeat(min(len(shape.recipe.directions), bases) if recipe.tied else bases)
         found = {"filter/weights": weights.repeat(width, 1) if recipe.per_channel else weights}
-        if shape.recipe.combine == "gate":
+        if shape.recipe.combine_hops == "gate":
             found |= {"filter/gate": torch.zeros(width, shape.terms), "filter/gate_bias": torch.zeros(1, shape.terms)}
-        if shape.recipe.combine == "maps":
+        if shape.recipe.combine_hops == "maps":
             found |= MAPS.initial_weights(shape, width, recipe, generator)
             if shape.recipe.layer_norm:
                 size = (shape.terms, 1, shape.recipe.hidden)
@@ -94,15 +93,15 @@ class CombineHops(Stage):
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
         """Return [b, m, d], [b, m, T d] if hops are concatenated, or [b, m, hidden] for maps."""
         recipe = context.shape.recipe
-        if recipe.combine == "concat":
+        if recipe.combine_hops == "concat":
             return context.terms[:, context.rows].permute(1, 2, 0, 3).flatten(2)
         weights = PARAMETRISATIONS[recipe.parametrisation](context.weights["filter/weights"])  # [b, T] or [b, d, T]
         if "basis_mix" in context.statistics:  # [b, taus]: members differ in taus
             mix = context.statistics["basis_mix"].reshape(len(weights), *[1] * (weights.ndim - 2), -1, 1)
             weights = (mix * weights[..., None, :]).flatten(-2)
-        if recipe.combine == "maps":
+        if recipe.combine_hops == "maps":
             return mapped_sum(weights, context)
-        if recipe.combine == "gate":
+        if recipe.combine_hops == "gate":
             weights = gate(context)[:, :, None] * weights[:, None, None]  # [b, m, 1, T]
         elif weights.ndim == 3:
             weights = weights[:, None]  # [b, 1, d, T]
