@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.integrations.scikit_learn import AdaptKryClassifier as AdaptKryClassifier
     from adaptkry.models.recipe import Recipe as Recipe
     from adaptkry.models.recipe import recipe as recipe
+    from adaptkry.models.suggest import explain as explain
+    from adaptkry.models.suggest import suggest as suggest
     from adaptkry.outofcore import BasisFolder as BasisFolder
     from adaptkry.outofcore import propagate as propagate
     from adaptkry.selection.auto import AutoResult as AutoResult
@@ -108,6 +110,8 @@ _MODULES = {
     # training and selection
     "Recipe": "models.recipe",
     "recipe": "models.recipe",
+    "suggest": "models.suggest",
+    "explain": "models.suggest",
     "open_data": "training.data",
     "fit": "training.fit",
     "Run": "training.run",

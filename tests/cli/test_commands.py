@@ -90,6 +90,20 @@ def test_json_of_commands_that_describe_graphs(files, run):
     assert {"csbm", "cora"} <= {row["name"] for row in json.loads(run("datasets", "--json"))}
 
 
+def test_fit_names_suggested_settings_in_one_line_and_inspect_gives_the_reasons(files, command, run, tmp_path):
+    words = ["--epochs", 2, "--splits", 1, "--set", "hidden=7"]
+    printed = " ".join(command("fit", *files, *words, "--out", "a", cwd=tmp_path).err.split())
+    line = "settings suggested for this graph: taus 0.5, 1.0; degree 4; tied False; hop_norm True; standardise True."
+    assert f"1 stratified split as one batch, at most 2 epochs {line} `adaptkry inspect GRAPH`" in printed
+    shown = run("inspect", *files)
+    found = json.loads(run("inspect", *files, "--json"))["suggested"]
+    assert all(reason["why"] in shown for reason in found)
+    assert "`adaptkry fit` uses them" in shown
+    assert {"taus": [0.5, 1.0], "degree": 4} in [reason["settings"] for reason in found]
+    printed = command("fit", *files, *words, "--method", "mlp", "--set", "standardise=true", "--out", "b", cwd=tmp_path)
+    assert "suggested" not in printed.err  # the defaults of the method, and what was given
+
+
 def test_edges_of_files_keep_their_direction_with_directed(files, run, tmp_path):
     words = ["fit", *files, "--splits", 2, "--epochs", 3, "--degree", 2, "--directions", "out"]
     assert "--directed to keep the direction" in run(*words, "--out", "arcs", code=2)

@@ -112,8 +112,8 @@ def test_labels_of_test_nodes_change_no_trial():
 def test_the_same_seed_gives_the_same_trials_and_another_seed_gives_others(tuned):
     assert without_times(tune().trials) == without_times(tuned.trials)
     other = tune(seed=1).trials
-    assert other[0]["settings"] == tuned.trials[0]["settings"]  # the defaults
-    assert all(a["settings"] != b["settings"] for a, b in zip(other[1:], tuned.trials[1:], strict=True))
+    assert other[0]["settings"] == tuned.trials[0]["settings"]  # the suggested ones, before the defaults
+    assert all(a["settings"] != b["settings"] for a, b in zip(other[2:], tuned.trials[2:], strict=True))
 
 
 @pytest.mark.parametrize("after", [1, 4, 6, 8], ids=lambda n: f"{n}-trials")
@@ -145,7 +145,7 @@ def test_a_finished_search_is_not_trained_again_and_can_be_extended(tuned, tmp_p
 def test_trials_of_one_batch_equal_separate_trainings():
     recipes = [recipe("adaptkry", mlp_lr=lr, filter_dropout=p, epochs=15) for lr, p in ((0.01, 0.0), (0.05, 0.5))]
     assert len(group_into_batches(recipes)) == 1
-    trials = train_trials(DATA, recipes, SPLITS, "cpu")
+    trials = [trained.row for trained in train_trials(DATA, recipes, SPLITS, "cpu")]
     for one, trial in zip(recipes, trials, strict=True):
         separate = fit(GRAPH, one, SPLITS, device="cpu")
         assert trial["validations"] == pytest.approx([result.validation for result in separate.results], abs=1e-6)
@@ -154,7 +154,8 @@ def test_trials_of_one_batch_equal_separate_trainings():
 
 def test_trials_of_one_shape_train_as_one_batch(monkeypatch):
     sizes = count_fits(monkeypatch)
-    tune(taus=(1.0,), degree=2, hop_norm=False, hidden=16, layers=2, layer_norm=False, combine_hops="sum")
+    fixed = {"layer_norm": False, "combine_hops": "sum", "tied": True}
+    tune(taus=(1.0,), degree=2, hop_norm=False, hidden=16, layers=2, **fixed)
     assert sizes == [4, 4, 1]  # two rounds, and the best settings
 
 
@@ -179,7 +180,8 @@ def test_the_search_finds_the_direction_that_predicts_the_classes():
     trials = tune(graph=graph, splits=splits, trials=12, together=6, epochs=40, **fixed).trials
     best = best_trial(trials)
     assert "out" in best["settings"]["directions"]
-    assert best["validation"] > trials[0]["validation"] + 0.05  # the defaults use both
+    assert "out" in trials[0]["settings"]["directions"]  # as suggested for a directed graph
+    assert best["validation"] > trials[1]["validation"] + 0.05  # the defaults use both
 
 
 def test_failed_trials_have_a_reason_and_the_search_continues(monkeypatch):
@@ -203,7 +205,11 @@ def test_failed_trials_have_a_reason_and_the_search_continues(monkeypatch):
 
 def test_recipes_that_do_not_fit_as_one_batch_are_trained_one_after_the_other(monkeypatch):
     recipes = [recipe("adaptkry", mlp_lr=lr, epochs=3) for lr in (0.01, 0.05)]
-    expected = without_times(train_trials(DATA, recipes, SPLITS, "cpu"))
+
+    def rows():
+        return without_times([trained.row for trained in train_trials(DATA, recipes, SPLITS, "cpu")])
+
+    expected = rows()
 
     def small_fit(data, recipes, *rest, **options):
         if len(recipes) > 1:
@@ -211,7 +217,7 @@ def test_recipes_that_do_not_fit_as_one_batch_are_trained_one_after_the_other(mo
         return fit(data, recipes, *rest, **options)
 
     monkeypatch.setattr(trial_module, "fit", small_fit)
-    assert without_times(train_trials(DATA, recipes, SPLITS, "cpu")) == expected
+    assert rows() == expected
 
 
 def test_if_every_trial_fails_the_error_has_the_first_reason(monkeypatch):
@@ -407,7 +413,7 @@ def test_invalid_arguments_give_one_message(arguments, message, tmp_path, comman
 def test_help_has_examples_and_says_what_is_tried_first(command):
     printed = command("tune", "--help").out
     assert "Examples:" in printed
-    assert "The published settings and the defaults are tried first" in printed
+    assert "The published or suggested settings and the defaults are tried first" in printed
 
 
 def test_a_run_that_was_only_partly_written_is_trained_again(tmp_path, tuned, folder):

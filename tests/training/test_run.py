@@ -119,7 +119,7 @@ def test_every_variant_is_trained_and_reported(changes, split, tmp_path):
 def test_both_directions_of_a_directed_graph_train_and_predict():
     graph = directed_csbm(nodes=200, seed=0)
     found = fit(graph, "adaptkry", "stratified", count=2, directions=("out", "in"), degree=2, hidden=8, epochs=5)
-    assert found.weights["filter/weights"].shape == (2, 6)
+    assert found.weights["filter/weights"].shape == (2, 12)  # two directions, two taus, three hops
     assert found.probabilities(graph).shape == (200, 2)
 
 

@@ -82,7 +82,8 @@ def auto(
     choose_device(device)
     was_complete = resume and (folder / SUMMARY).exists()
     log.info(f"auto on {data.name}: {splits.label}, {seconds:g} s")
-    terminal.warn(splits, data.recipe("adaptkry", **fixed).standardise)
+    terminal.log_suggested(data, data.recipe("adaptkry", splits.train[0], **fixed), fixed)
+    terminal.warn(splits)
     spare = report_seconds(data, seconds)
     with (
         interruptible(lambda: resume_hint(folder)),

@@ -51,7 +51,8 @@ def compare(
 ) -> None:
     """Train several methods on the same splits and rank them, with confidence intervals and paired differences.
 
-    A method uses the settings published for the graph. If there are none, validation chooses among a few settings.
+    A method uses the settings published for the graph. If there are none, validation chooses among a few settings
+    around those suggested for it.
     """
     from adaptkry.cli import terminal
     from adaptkry.cli.progress import progress
@@ -73,7 +74,7 @@ def compare(
     provenance = rows.provenance(choose_device(device))
     if (folder / COMPARISON).exists() and not resume:
         log.warning(f"the comparison in {folder} will be replaced")
-    terminal.warn(splits, standardised=None)
+    terminal.warn(splits)
     with (
         interruptible(lambda: f"finished methods are saved in {folder}; the same command with --resume continues"),
         progress("methods", len(names), quiet=as_json) as advance,

@@ -106,7 +106,8 @@ def fit(
     data = open_graph_or_basis(graph, data_root, directed)
     if isinstance(data, GraphData):
         keep_freed_memory()
-    recipe, splits = data.recipe(method, **settings), data.splits(split, count)
+    splits = data.splits(split, count)
+    recipe = data.recipe(method, splits.train[0], **settings)
     data.check_recipe(recipe)
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}"
     is_first = process_rank() == 0  # of the processes that torchrun started; only this one prints and writes
@@ -119,7 +120,8 @@ def fit(
             log.warning(f"the unfinished run in {folder} will be replaced; add --resume to continue it")
         elif was_complete:
             log.warning(f"the finished run in {folder} will be replaced")
-        terminal.warn(splits, recipe.standardise)
+        terminal.log_suggested(data, recipe, settings)
+        terminal.warn(splits)
     with (
         interruptible(lambda: resume_hint(folder)),
         training_progress(recipe.epochs, quiet=as_json or not is_first) as on_epoch,

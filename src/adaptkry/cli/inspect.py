@@ -12,13 +12,13 @@ EXAMPLES = ("adaptkry inspect csbm", "adaptkry inspect edges.csv nodes.csv", "ad
 def inspect(
     graph: GraphArgument, directed: DirectedOption = None, data_root: DataRootOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show size, components, homophily, spectrum, lambda* and mixing bound of a graph, with warnings about its data."""
+    """Show size, components, homophily, spectrum and mixing bound of a graph, suggested settings, and warnings."""
     import numpy as np
 
     from adaptkry.cli import terminal
     from adaptkry.report.inspection import inspect_graph
 
-    found = inspect_graph(open_graph(graph, data_root, directed).graph)
+    found = inspect_graph(open_graph(graph, data_root, directed))
     if as_json:
         typer.echo(json.dumps(found, default=np.ndarray.tolist))
     else:

@@ -1,9 +1,9 @@
 """Output of the commands: tables and bars for a terminal, and warnings."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +14,9 @@ from adaptkry.cli.options import log
 
 if TYPE_CHECKING:
     from adaptkry.graphs.splits import Splits
+    from adaptkry.models.recipe import Recipe
     from adaptkry.selection.auto import AutoResult
+    from adaptkry.training.data import TrainingData
     from adaptkry.training.run import Run
 
 
@@ -38,11 +40,16 @@ def print_datasets(rows: Sequence[dict]) -> None:
 
 
 def print_inspection(found: dict) -> None:
-    """Print properties, density of states and warnings of a graph."""
+    """Print properties, density of states, suggested settings and warnings of a graph."""
     show(f"[bold]{escape(found['graph'])}[/bold]")
     for name, value in found["facts"].items():
         show(f"  {name:34} {escape(str(value))}")
     print_density(found["density"])
+    use = "`adaptkry fit` uses the published ones" if found["published"] else "`adaptkry fit` uses them"
+    show(f"settings suggested for adaptkry on this graph ({use}):")
+    for reason in found["suggested"]:
+        settings = "; ".join(f"{name} {as_text(value)}" for name, value in reason["settings"].items())
+        show(f"  {escape(settings)}\n    {escape(reason['why'])}")
     for text in found["warnings"]:
         show(f"[yellow]warning:[/yellow] {escape(text)}")
 
@@ -179,9 +186,21 @@ def as_text(value) -> str:
     return ", ".join(map(as_text, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def warn(splits: "Splits", standardised: bool | None) -> None:
-    """Log what a user should know before a training."""
-    if standardised:
-        log.info("feature columns are standardised (--set standardise=false leaves them as they are)")
+def log_suggested(data: "TrainingData", recipe: "Recipe", given: Mapping[str, Any]) -> None:
+    """Log in one line how the suggested settings differ from the defaults of the method."""
+    from adaptkry.models.recipe import recipe as recipe_of
+    from adaptkry.training.data import GraphData
+
+    if not isinstance(data, GraphData) or not data.has_suggested(recipe.method):
+        return
+    defaults = recipe_of(recipe.method, **given).to_dict()
+    changed = {name: value for name, value in recipe.to_dict().items() if value != defaults[name]}
+    if changed:
+        settings = "; ".join(f"{name} {as_text(value)}" for name, value in changed.items())
+        log.info(f"settings suggested for this graph: {settings}. `adaptkry inspect GRAPH` gives the reasons")
+
+
+def warn(splits: "Splits") -> None:
+    """Log what a user should know about the splits before a training."""
     for text in splits.warnings:
         log.warning(text)

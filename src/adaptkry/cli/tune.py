@@ -50,7 +50,8 @@ def tune(
 ) -> None:
     """Search for the settings with the best validation score (Optuna's TPE), and test them once.
 
-    The published settings and the defaults are tried first. Settings given by --set are fixed; the others vary.
+    The published or suggested settings and the defaults are tried first. Settings given by --set are fixed; the others
+    vary.
     """
     from adaptkry.cli import terminal
     from adaptkry.cli.progress import progress
@@ -71,7 +72,8 @@ def tune(
     fixed = merge({"epochs": epochs}, assignments or ())
     choose_device(device)
     log.info(f"{method} on {data.name}: {trials} trials on {splits.label}, {together} proposed at a time")
-    terminal.warn(splits, data.recipe(method, **fixed).standardise)
+    terminal.log_suggested(data, data.recipe(method, splits.train[0], **fixed), fixed)
+    terminal.warn(splits)
     with (
         interruptible(lambda: resume_hint(folder)),
         progress("trials", trials, quiet=as_json) as advance,

@@ -14,8 +14,7 @@ from adaptkry.graphs import load
 from adaptkry.graphs.benchmarks import raw_files
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm, directed_csbm
-from adaptkry.models.recipe import Recipe, recipe
-from adaptkry.training.data import GraphData
+from adaptkry.models.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -66,12 +65,6 @@ def open_user_file(name: str, root: Path | None) -> Graph:
         folders = ", ".join(map(str, raw_files.search_folders(root)))
         raise FileNotFoundError(f"{name}.npz must be in one of {folders}; it was not found. Use --data-root.")
     return load.load(path)
-
-
-def suggested(data: GraphData) -> Recipe:
-    """Return the suggested settings for a graph."""
-    settings = {"taus": (0.5, 1.0), "tied": False, "degree": 4, "hop_norm": True, "batch_norm": True, "hidden": 256}
-    return recipe("adaptkry", **data.default_settings(), **settings)
 
 
 def changed(base: Recipe, changes: Mapping[str, Mapping[str, Any]], graph: Graph) -> dict[str, Recipe]:

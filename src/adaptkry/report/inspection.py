@@ -1,23 +1,33 @@
 """Properties of a graph, before anything is trained on it (`adaptkry inspect`)."""
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import MEASURES
+from adaptkry.models.suggest import explain
 from adaptkry.report.elements import counted
 from adaptkry.spectral import spectrum, theory
 from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.propagation_matrix import Propagation
+from adaptkry.training.data import GraphData, open_graph
 
 MIN_CLASS_SIZE = 10  # nodes; a smaller class may be absent from the validation or test nodes
 
 
-def inspect_graph(graph: Graph) -> dict:
-    """Return size, components, homophily, spectrum, mixing bound, a range of taus to try and warnings as plain data."""
+def inspect_graph(data: Any) -> dict:
+    """Return size, components, homophily, spectrum, mixing bound, suggested settings and warnings as plain data.
+
+    Args:
+        data: everything that `fit` accepts except basis folders.
+    """
+    source = open_graph(data, "inspect")
+    graph = source.graph
     undirected = graph.undirected()
     components, _ = undirected.components()
     degree = undirected.degree()
@@ -40,11 +50,23 @@ def inspect_graph(graph: Graph) -> dict:
         bound, slowest = theory.mixing_bound(undirected, tau=tau)
         facts[f"lambda* (tau {tau:g})"] = f"{slowest:.5f}"
         facts[f"mixing bound (tau {tau:g})"] = f"{bound:.0f} hops" if np.isfinite(bound) else "none: no convergence"
-    measures = defined_measures(graph)
-    facts |= {f"homophily, {name}": f"{value:.3f}" for name, value in measures.items()}
-    facts["taus to try"] = suggested_taus(measures.get("adjusted"))
-    density = asdict(density_of_states(P, moments=200, probes=16))
-    return {"graph": f"{graph.info.name}: {graph}", "facts": facts, "density": density, "warnings": warnings(graph)}
+    facts |= {f"homophily, {name}": f"{value:.3f}" for name, value in defined_measures(graph).items()}
+    return {
+        "graph": f"{graph.info.name}: {graph}",
+        "facts": facts,
+        "density": asdict(density_of_states(P, moments=200, probes=16)),
+        "suggested": [asdict(reason) for reason in explain(graph, train=training_nodes(source))],
+        "published": source.has_published("adaptkry"),  # `fit` uses those instead
+        "warnings": warnings(graph),
+    }
+
+
+def training_nodes(source: GraphData) -> Tensor | None:
+    """Return the mask [n] of the training nodes of the first default split; None if no split can be drawn."""
+    try:
+        return source.splits(count=1).train[0]
+    except ValueError:  # no labels, or too few
+        return None
 
 
 def defined_measures(graph: Graph) -> dict[str, float]:
@@ -56,15 +78,6 @@ def defined_measures(graph: Graph) -> dict[str, float]:
         except ValueError:  # not defined without labels, or for a single class
             continue
     return values
-
-
-def suggested_taus(adjusted: float | None) -> str:
-    """Return a range of taus to try, from the paper's table of best taus: small tau smooths, large tau sharpens."""
-    if adjusted is None:
-        return "0.5 to 1.0 (homophily is unknown without labels)"
-    if adjusted > 0.3:
-        return "0.1 to 1.1: the graph is homophilous, accuracy depends little on tau"
-    return "0.6 to 1.8: the graph is not homophilous, larger tau preserves differences between neighbours"
 
 
 def warnings(graph: Graph) -> list[str]:

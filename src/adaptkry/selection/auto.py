@@ -247,7 +247,7 @@ class AutoSearch:
 
     def run(self) -> None:
         """Train batch after batch until the time is over or nothing is left to try."""
-        suggested = self.data.recipe("adaptkry", **self.fixed)
+        suggested = self.data.recipe("adaptkry", self.splits.train[0], **self.fixed)
         for is_first, batch in self.batches(suggested):
             if self.trained and (self.left < self.shortest() or self.should_stop()):
                 return

@@ -18,7 +18,7 @@ from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import check_names
-from adaptkry.selection.grid import alternatives, choose
+from adaptkry.selection.grid import choose, variations
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import choose_device, resolve_splits
 from adaptkry.training.loop import Callback
@@ -47,7 +47,7 @@ def compare(
     Args:
         data: everything that `fit` accepts except basis folders.
         methods: names of methods, by default all. Each uses the settings published for this graph, or the best of its
-            fallback grid on validation.
+            fallback grid on validation; the settings that do not vary are suggested ones (see `suggest`).
         splits: `Splits`, or the name of a scheme; None as in `fit`. All methods share them.
         count: number of splits of the scheme, as in `fit`.
         device: "auto", "cpu" or "cuda".
@@ -98,7 +98,8 @@ def compare_one(
     source: GraphData, method: str, splits: Splits, device: str, callbacks: Iterable[Callback], settings: dict
 ) -> Entry:
     """Train one method; if it cannot be trained, the entry has the reason."""
-    recipes = alternatives(method, source.name, **source.default_settings(settings), **settings)
+    base = source.recipe(method, splits.train[0], **settings)
+    recipes = [base] if source.has_published(method) else variations(base, [*settings, *source.scaling_settings(base)])
     start = time.perf_counter()
     try:
         with memory.peak(choose_device(device)) as peak:

@@ -4,13 +4,12 @@ Recipes that differ only in rates, dropouts or initial weights train as one batc
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
@@ -22,11 +21,15 @@ from adaptkry.training.run import Run
 
 def alternatives(method: str, graph: str | None, **settings) -> list[Recipe]:
     """Return one recipe if settings are published for this graph, else every combination of the fallback grid."""
-    entry = pick(METHODS, method, "method")
     base = recipe(method, graph, **settings)
-    if graph in entry.published:
-        return [base]
-    grid = {name: values for name, values in entry.fallback_grid.items() if settings.get(name) is None}
+    given = [name for name, value in settings.items() if value is not None]
+    return [base] if graph in METHODS[method].published else variations(base, given)
+
+
+def variations(base: Recipe, fixed: Collection[str] = ()) -> list[Recipe]:
+    """Return a recipe with every combination of its method's fallback grid, without the settings that are fixed."""
+    grid = METHODS[base.method].fallback_grid
+    grid = {name: values for name, values in grid.items() if name not in fixed}
     return [replace(base, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
 

@@ -64,7 +64,7 @@ def tune(
         data: everything that `fit` accepts except basis folders.
         method: name of the method; its TOML file lists the settings that vary.
         splits: `Splits`, or the name of a scheme; None as in `fit`. Every trial trains on all splits.
-        trials: number of settings to try; the published ones and the defaults are tried first.
+        trials: number of settings to try; the published or suggested ones and the defaults are tried first.
         together: number of trials per round; those of one shape train as one batch.
         count: number of splits of the scheme, as in `fit`.
         seed: seed of the sampler.
@@ -109,7 +109,7 @@ class Search:
 
     data: GraphData
     splits: Splits
-    first: tuple[Recipe, ...]  # the recipes to try first: the published one for the graph, and the defaults
+    first: tuple[Recipe, ...]  # the recipes to try first: published or suggested, and the defaults
     space: Space
     seed: int
     together: int  # trials per round
@@ -165,13 +165,14 @@ class Search:
 def make_search(
     data: GraphData, method: str, splits: Splits, seed: int, together: int, device: str, settings: dict
 ) -> Search:
-    """Return the search of a method's settings, around those published for the graph."""
-    published = data.recipe(method, **settings)
-    data.check_recipe(published)
-    defaults = recipe(method, None, **{**settings, **data.default_settings(settings)})
-    first = tuple(dict.fromkeys([published, defaults]))
-    fixed = {name for name, value in settings.items() if value is not None} | data.default_settings(settings).keys()
-    return Search(data, splits, first, space_of(published, fixed, data.graph.is_directed), seed, together, device)
+    """Return the search of a method's settings, around those published or suggested for the graph."""
+    start = data.recipe(method, splits.train[0], **settings)
+    data.check_recipe(start)
+    scaling = data.scaling_settings(start)
+    defaults = recipe(method, None, **settings | scaling)
+    fixed = {name for name, value in settings.items() if value is not None} | scaling.keys()
+    space = space_of(start, fixed, data.graph.is_directed)
+    return Search(data, splits, tuple(dict.fromkeys([start, defaults])), space, seed, together, device)
 
 
 def fit_best(search: Search, trials: Sequence[Trial], folder: Path | None) -> Run:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,13 +10,16 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from adaptkry.common.lookup import pick
 from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import NAMES, load
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.inputs import SavedInputs, column_count, model_inputs
+from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, check_names, recipe
 from adaptkry.models.stages import ModelShape
+from adaptkry.models.suggest import SCALING, suggest
 from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.outofcore.manifest import is_kind
@@ -62,8 +65,14 @@ class TrainingData(Protocol):
         """The name of the data in results."""
         ...
 
-    def recipe(self, method: str, **settings) -> Recipe:
-        """Return the recipe of a method for these data."""
+    def recipe(self, method: str, train: Tensor | None = None, **settings) -> Recipe:
+        """Return the recipe of a method for these data, updated by `settings`.
+
+        Args:
+            method: name of the method.
+            train: mask [n] of the training nodes, whose labels may decide settings; by default all known labels.
+            settings: settings that replace those of the recipe.
+        """
         ...
 
     def check_recipe(self, recipe: Recipe) -> None:
@@ -94,7 +103,7 @@ class TrainingData(Protocol):
 
 
 class GraphData:
-    """A graph in memory. Feature columns of a user's files are standardised by default."""
+    """A graph in memory. The name of a user's file does not identify a benchmark."""
 
     def __init__(self, graph: Graph, *, is_user_file: bool = False):
         self.graph, self.is_user_file = graph, is_user_file
@@ -105,14 +114,24 @@ class GraphData:
         """The graph's name."""
         return self.info.name
 
-    def recipe(self, method: str, **settings) -> Recipe:
-        """Return the method's settings, updated by those published for this graph and by `settings`."""
-        return recipe(method, self.name, **self.default_settings(settings), **settings)
+    def has_published(self, method: str) -> bool:
+        """Return whether settings of the method are published for this graph."""
+        return not self.is_user_file and self.name in pick(METHODS, method, "method").published
 
-    def default_settings(self, settings: Collection[str] = ()) -> dict[str, Any]:
-        """Return the defaults for a user's files, whose columns may have any scale, except those in `settings`."""
-        defaults = {"standardise": True, "normalise": False} if self.is_user_file else {}
-        return {name: value for name, value in defaults.items() if name not in settings}
+    def has_suggested(self, method: str) -> bool:
+        """Return whether settings are suggested: none are published, and it is not one of the paper's six graphs."""
+        return not self.has_published(method) and (self.is_user_file or self.name not in schemes.PAPER_GRAPHS)
+
+    def recipe(self, method: str, train: Tensor | None = None, **settings) -> Recipe:
+        """Return the settings published for this graph, or those suggested for it, updated by `settings`."""
+        if self.has_suggested(method):
+            return suggest(self.graph, method, train, **settings)
+        return recipe(method, self.name, **settings)
+
+    def scaling_settings(self, recipe: Recipe) -> dict[str, Any]:
+        """Return how the recipe scales features, if that was suggested: searches keep these settings."""
+        names = SCALING if self.has_suggested(recipe.method) else ()
+        return {name: getattr(recipe, name) for name in names}
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuse directions that have no effect, more structure columns than nodes, and no columns at all."""
@@ -207,7 +226,7 @@ class FolderData:
         """The graph's name."""
         return self.folder.name
 
-    def recipe(self, method: str, **settings) -> Recipe:
+    def recipe(self, method: str, train: Tensor | None = None, **settings) -> Recipe:  # noqa: ARG002  as for graphs
         """Return the method's settings with the folder's taus, directions and degree, updated by `settings`."""
         return folder_recipe(self.folder, method, **settings)
 
@@ -387,10 +406,10 @@ def training_key(members: Sequence[Member], **parts) -> str:
     return hashlib.sha256(json.dumps({"members": settings, **parts}, sort_keys=True).encode()).hexdigest()
 
 
-def recipes_for(data: TrainingData, method: Any, settings: dict[str, Any]) -> list[Recipe]:
+def recipes_for(data: TrainingData, method: Any, splits: Splits, settings: dict[str, Any]) -> list[Recipe]:
     """Return the recipes for the name of a method, a recipe or a list of recipes, each updated by `settings`."""
     if isinstance(method, str):
-        recipes = [data.recipe(method, **settings)]
+        recipes = [data.recipe(method, splits.train[0], **settings)]
     else:
         given = list(method) if isinstance(method, Sequence) else [method]
         if not given or not all(isinstance(item, Recipe) for item in given):

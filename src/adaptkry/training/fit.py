@@ -101,6 +101,8 @@ def fit(
 ) -> Run | Ensemble:
     """Train a method on many splits as one batch.
 
+    Settings are those published for the graph, or suggested ones that fit it (see `suggest`).
+
     Args:
         data: a `Graph`, a name such as "cora", a path or a list of paths, a PyG `Data`, a NetworkX graph, a
             `BasisFolder` or its path.
@@ -140,8 +142,8 @@ def fit(
     source = open_data(data)
     if (is_mean or predict) and not isinstance(source, GraphData):
         raise TypeError(f"averaging trainings needs a graph in memory; got the basis folder of {source.name}.")
-    recipes = recipes_for(source, method, settings)
     splits = resolve_splits(source, splits, count, test=test)
+    recipes = recipes_for(source, method, splits, settings)
     checks.classes(source.labels, source.info.class_names)
     members = make_members(recipes, splits, seeds * restarts)
     shared, basis_mix = common_recipe(recipes)

@@ -6,12 +6,13 @@ import numpy as np
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.recipe import recipe
+from adaptkry.models.suggest import suggest
 from adaptkry.paper.cells import Cells, MeasuredCell, paired_differences
-from adaptkry.paper.development import DEVELOPMENT, changed, is_user_file, suggested
+from adaptkry.paper.development import DEVELOPMENT, changed, is_user_file
 from adaptkry.paper.measure import Measurement, RunOptions, development_splits, trained, trained_together
 from adaptkry.paper.tables import OURS, difference_cell, signed
 from adaptkry.report import elements
-from adaptkry.selection.grid import alternatives
+from adaptkry.selection.grid import variations
 from adaptkry.training.data import GraphData
 
 FORMER, SUGGESTED = "version 0.1", "suggested"
@@ -36,13 +37,14 @@ def candidates_on(graph: Graph, name: str, item: dict, options: RunOptions) -> l
     if options.quick:
         changes = {candidate: changes[candidate] for candidate in item["quick"]["candidates"]}
     recipes = {
-        FORMER: recipe("adaptkry", **data.default_settings()),
-        SUGGESTED: suggested(data),
+        FORMER: recipe("adaptkry", standardise=data.is_user_file),
+        SUGGESTED: suggest(graph, train=splits.train[0]),
         **changed(recipe("adaptkry", **item["ours"]["base"]), changes, graph),
     }
     rows = trained_together(data, recipes, splits, options)
     for method in BASELINES:
-        settings = alternatives(method, None, **data.default_settings())[: 1 if options.quick else None]
+        base = data.recipe(method, splits.train[0])
+        settings = variations(base, data.scaling_settings(base))[: 1 if options.quick else None]
         rows += [{**row, "row": method} for row in trained(data, settings, splits, options)]
     return rows
 

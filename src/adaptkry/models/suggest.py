@@ -1,0 +1,201 @@
+"""Settings that fit a graph, with a reason for each; `fit` uses them if none are published for the graph.
+
+The rules look at figures that are cheap to compute: the direction of edges, the kind and the scales of features, and
+the number and the homophily of labels. Of the labels they see those of training nodes only.
+
+The tables below are the suggestions; the functions choose between them. `reproduce defaults` measures them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from adaptkry.common import checks
+from adaptkry.common.lookup import pick
+from adaptkry.graphs import homophily
+from adaptkry.graphs.graph import Graph
+from adaptkry.models.methods import METHODS
+from adaptkry.models.recipe import Recipe, recipe
+
+Settings = dict[str, Any]
+
+# for every graph
+GENERAL: Settings = {"hop_norm": True, "tied": False, "mlp_lr": 0.01, "mlp_dropout": 0.5, "patience": 200}
+
+# by homophily: whether neighbours have the same class more often than by chance
+MIN_HOMOPHILY = 0.3  # adjusted homophily from which a graph counts as homophilous
+HOMOPHILOUS: Settings = {"taus": (0.5, 1.0), "degree": 4}  # the same so far, until a difference is measured
+NOT_HOMOPHILOUS: Settings = {"taus": (0.5, 1.0), "degree": 4}
+
+# by direction
+MAX_RECIPROCAL = 0.8  # share of edges that also exist in reverse, up to which direction is used
+DIRECTED: Settings = {"directions": ("out", "in")}
+UNDIRECTED: Settings = {"directions": ("both",)}
+
+# by the number of training labels
+MIN_LABELS = 200  # from which they suffice for the larger model
+MANY_LABELS: Settings = {"hidden": 256, "layers": 3, "batch_norm": True}
+FEW_LABELS: Settings = {"hidden": 64, "layers": 2, "batch_norm": False}
+
+# by features
+MAX_WORDS = 0.25  # share of non-zero entries up to which non-negative features count as words
+MAX_SCALE = 3.0  # factor between columns, or between a column and 1, up to which features stay as they are
+SAMPLE = 2000  # rows of features that are looked at
+WORDS: Settings = {"normalise": True, "standardise": False}
+OTHER_SCALES: Settings = {"normalise": False, "standardise": True}
+SIMILAR_SCALES: Settings = {"normalise": False, "standardise": False}
+
+# by size
+MAX_TERMS = 8 * 2**30  # bytes of precomputed terms, up to which every tau has terms of its own
+TOO_LARGE: Settings = {"tied": True}
+
+SCALING = ("normalise", "standardise")  # those that are suggested for every method
+EXCLUSIVE = (("batch_norm", "layer_norm"), SCALING)  # if a user sets one, the other is off
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Suggested settings, and one sentence why, with the figure that was measured."""
+
+    settings: Settings
+    why: str
+
+
+def suggest(graph: Graph, method: str = "adaptkry", train: Tensor | None = None, **settings) -> Recipe:
+    """Return a method's settings with those that fit the graph; `explain` gives the reasons.
+
+    Args:
+        graph: the graph.
+        method: the name of a method. Methods other than adaptkry keep their settings except those about features.
+        train: bool mask [n] of the training nodes, whose labels may be used; by default all known labels.
+        settings: settings that replace suggested ones.
+
+    >>> from adaptkry.graphs.synthetic import csbm
+    >>> suggest(csbm(nodes=100)).hidden, suggest(csbm(nodes=1000)).hidden, suggest(csbm(), hidden=32).hidden
+    (64, 256, 32)
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    suggested = merged(explain(graph, method, train))
+    for one, other in (*EXCLUSIVE, *(pair[::-1] for pair in EXCLUSIVE)):
+        if given.get(one):
+            suggested[other] = False
+    return recipe(method, **suggested | given)
+
+
+def merged(reasons: Iterable[Reason]) -> Settings:
+    """Return the settings of all reasons; later ones replace earlier ones."""
+    return {name: value for reason in reasons for name, value in reason.settings.items()}
+
+
+def explain(graph: Graph, method: str = "adaptkry", train: Tensor | None = None) -> list[Reason]:
+    """Return the suggested settings with a reason for each; arguments as in `suggest`.
+
+    >>> from adaptkry.graphs.synthetic import csbm
+    >>> explain(csbm())[2].why
+    'the graph is undirected'
+    """
+    pick(METHODS, method, "method")
+    if not isinstance(graph, Graph):
+        raise TypeError(f"suggestions need a Graph; got {type(graph).__name__}. Use adaptkry.load to load one.")
+    if method != "adaptkry":
+        return by_features(graph)
+    labelled = graph if train is None else graph.relabelled(torch.where(_mask(train, graph), graph.y, -1))
+    reasons = [
+        Reason(GENERAL, "for every graph: hops are scaled to the norm of the features, each tau has its own weights"),
+        by_homophily(labelled),
+        by_direction(graph),
+        by_labels(labelled),
+        *by_features(graph),
+    ]
+    return reasons + by_size(graph, merged(reasons))
+
+
+def by_homophily(graph: Graph) -> Reason:
+    """Return taus and degree, by the homophily of the known labels."""
+    try:
+        value = homophily.adjusted(graph)
+    except ValueError:  # too few labels
+        return Reason(NOT_HOMOPHILOUS, "homophily is unknown: no edges between training nodes of different classes")
+    if value >= MIN_HOMOPHILY:
+        return Reason(HOMOPHILOUS, f"neighbours tend to have the same class (adjusted homophily {value:.2f})")
+    return Reason(NOT_HOMOPHILOUS, f"neighbours often have other classes (adjusted homophily {value:.2f})")
+
+
+def by_direction(graph: Graph) -> Reason:
+    """Return the directions of edges."""
+    if not graph.is_directed:
+        return Reason(UNDIRECTED, "the graph is undirected")
+    share = graph.adjacency.multiply(graph.adjacency.T).nnz / max(graph.entries, 1)
+    settings = DIRECTED if share <= MAX_RECIPROCAL else UNDIRECTED
+    return Reason(settings, f"the graph is directed: {100 * share:.0f} % of its edges also exist in reverse")
+
+
+def by_labels(graph: Graph) -> Reason:
+    """Return the size of the model, by the number of known labels."""
+    sizes = checks.class_sizes(graph.y)
+    count = int(sizes.sum())
+    each = f" ({int(sizes.min()):,} to {int(sizes.max()):,} per class)" if count else ""
+    text = f"there are {count:,} training labels{each}"
+    if count >= MIN_LABELS:
+        return Reason(MANY_LABELS, f"{text}: enough for the larger model")
+    return Reason(FEW_LABELS, f"{text}: too few for a larger model")
+
+
+def by_features(graph: Graph) -> list[Reason]:
+    """Return how features are scaled, by their values in at most `SAMPLE` rows; nothing without features."""
+    x = graph.features
+    if x is None or not min(x.shape):
+        return []
+    x = x[:: -(-x.shape[0] // SAMPLE)]  # [rows, d]
+    values = x.data if sp.issparse(x) else x[x != 0].numpy()  # without zeros
+    share = len(values) / (x.shape[0] * x.shape[1])
+    is_binary = bool((values == 1).all())
+    kind = "binary" if is_binary else "counts" if bool((values == np.rint(values)).all()) else "real numbers"
+    if share <= MAX_WORDS and bool((values > 0).all()):
+        why = f"features are like bags of words ({kind}, {100 * share:.2g} % non-zero): rows are divided by their sum"
+        return [Reason(WORDS, why)]
+    low, high = _scales(x)
+    text = f"the standard deviations of feature columns are {low:.2g} to {high:.2g}"
+    if is_binary or max(high / low, high, 1 / low) <= MAX_SCALE:
+        return [Reason(SIMILAR_SCALES, f"features are binary: {text}" if is_binary else text)]
+    return [Reason(OTHER_SCALES, f"{text}: columns are standardised")]
+
+
+def by_size(graph: Graph, settings: Mapping[str, Any]) -> list[Reason]:
+    """Return settings that need less memory if the terms of `settings` would need too much."""
+    width = 0 if graph.features is None else graph.features.shape[1]
+    needed = 4 * graph.nodes * width * recipe("adaptkry", **settings).term_count
+    if needed <= MAX_TERMS:
+        return []
+    return [Reason(TOO_LARGE, f"{needed / 2**30:.0f} GiB of terms, one for each tau and hop, would be too large")]
+
+
+def _scales(x) -> tuple[float, float]:
+    """Return the lowest and highest standard deviation of the columns of x [rows, d] that are not constant."""
+    if sp.issparse(x):  # never as a dense matrix: squares of entries, and of the zeros that are not stored
+        rows, d = x.shape
+        values, columns = x.data.astype(np.float64), x.indices
+        mean = np.bincount(columns, values, d) / rows
+        squares = np.bincount(columns, (values - mean[columns]) ** 2, d)
+        std = np.sqrt((squares + (rows - np.bincount(columns, minlength=d)) * mean**2) / rows)
+    else:
+        x = x.double()
+        mean, std = x.mean(0).numpy(), x.std(0, correction=0).numpy()
+    std = std[std > 1e-7 * np.abs(mean)]  # a constant column may have a deviation by rounding
+    return (float(std.min()), float(std.max())) if len(std) else (1.0, 1.0)
+
+
+def _mask(train: Any, graph: Graph) -> Tensor:
+    """Return a mask of training nodes: bool [n]."""
+    mask = checks.tensor(train, "train")
+    if mask.dtype != torch.bool or mask.shape != graph.y.shape:
+        raise ValueError(
+            f"train must be a bool mask [{graph.nodes}] of the nodes; got {mask.dtype} {list(mask.shape)}. "
+            "For splits use splits.train[0]."
+        )
+    return mask

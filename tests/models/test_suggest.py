@@ -1,0 +1,167 @@
+"""Suggested settings: figures compared with dense formulas, and which settings win."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from adaptkry.graphs import splits
+from adaptkry.graphs.graph import Graph, Info
+from adaptkry.graphs.synthetic import csbm, directed_csbm
+from adaptkry.models import suggest as module
+from adaptkry.models.methods import METHODS
+from adaptkry.models.recipe import recipe
+from adaptkry.models.suggest import Reason, explain, suggest
+from adaptkry.training.data import GraphData
+
+RANDOM = np.random.default_rng(0)
+EDGES = RANDOM.integers(0, 50, (2, 120))
+NORMAL = RANDOM.standard_normal((50, 4))
+
+
+def with_features(x, sparse: bool = False) -> Graph:
+    return Graph(EDGES, sp.csr_array(x) if sparse else torch.as_tensor(x), np.arange(50) % 2, nodes=50)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("x", "settings", "words"),
+    [
+        ((RANDOM.random((50, 40)) < 0.05) * 1.0, module.WORDS, "binary, "),
+        ((RANDOM.random((50, 40)) < 0.05) * 3.0, module.WORDS, "counts, "),
+        ((RANDOM.random((50, 40)) < 0.05) * 0.3, module.WORDS, "real numbers, "),
+        ((RANDOM.random((50, 40)) < 0.05) * -1.0, module.OTHER_SCALES, "standardised"),
+        ((RANDOM.random((50, 40)) < 0.5) * 1.0, module.SIMILAR_SCALES, "binary"),
+        (NORMAL, module.SIMILAR_SCALES, "standard deviations"),
+        (NORMAL * [1, 1, 1, 100], module.OTHER_SCALES, "standardised"),
+        (NORMAL * 1e-3, module.OTHER_SCALES, "standardised"),
+        (np.ones((50, 2)) * 0.1, module.SIMILAR_SCALES, "1 to 1"),
+    ],
+    ids=["words", "counts", "tf-idf", "negative", "binary", "normal", "one-large", "small", "constant"],
+)
+def test_features_are_scaled_by_their_kind(x, settings, words, sparse):
+    (reason,) = explain(with_features(x, sparse), "gcn")
+    assert reason.settings == settings
+    assert words in reason.why
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_scales_are_the_standard_deviations_of_columns_that_are_not_constant(sparse):
+    x = np.column_stack([NORMAL * [1, 2, 3, 100] + 5, np.ones(50)])
+    std = x.std(0)[:4]
+    (reason,) = explain(with_features(x, sparse), "gcn")
+    assert f"{std.min():.2g} to {std.max():.2g}" in reason.why
+
+
+def test_direction_is_used_unless_most_edges_exist_in_reverse():
+    arcs = Graph([[0, 1, 2, 0], [1, 0, 3, 2]], torch.eye(4), [0, 1, 0, 1], directed=True)
+    reason = module.by_direction(arcs)
+    assert (reason.settings, "50 %" in reason.why) == (module.DIRECTED, True)
+    both_ways = Graph([[0, 1, 2, 3], [1, 0, 3, 2]], torch.eye(4), [0, 1, 0, 1], directed=True)
+    assert module.by_direction(both_ways).settings == module.UNDIRECTED
+    assert module.by_direction(both_ways.undirected()).settings == module.UNDIRECTED
+
+
+@pytest.mark.parametrize(("phi", "settings"), [(0.9, module.HOMOPHILOUS), (-0.9, module.NOT_HOMOPHILOUS)])
+def test_taus_and_degree_depend_on_homophily(phi, settings, monkeypatch):
+    monkeypatch.setitem(module.HOMOPHILOUS, "degree", 7)
+    assert suggest(csbm(nodes=300, phi=phi)).degree == settings["degree"]
+
+
+def test_homophily_is_unknown_without_labelled_edges():
+    graph = Graph([[0], [1]], torch.eye(3), [0, -1, 1])
+    assert "unknown" in module.by_homophily(graph).why
+
+
+def test_the_number_of_training_labels_decides_the_size_of_the_model():
+    graph = csbm(nodes=1000)
+    few = torch.arange(1000) < module.MIN_LABELS - 1
+    assert suggest(graph).hidden == module.MANY_LABELS["hidden"]
+    assert suggest(graph, train=few).hidden == module.FEW_LABELS["hidden"]
+    sizes = torch.bincount(graph.y[few])
+    found = f"199 training labels ({sizes.min()} to {sizes.max()} per class)"
+    assert found in explain(graph, train=few)[3].why
+
+
+def test_terms_that_need_too_much_memory_are_those_of_the_mean_of_taus(monkeypatch):
+    graph = csbm(nodes=100, features=16)
+    needed = 4 * 100 * 16 * 10  # two taus with five terms each
+    assert suggest(graph).term_count == 10
+    monkeypatch.setattr(module, "MAX_TERMS", needed)
+    assert suggest(graph).term_count == 10
+    monkeypatch.setattr(module, "MAX_TERMS", needed - 1)
+    assert suggest(graph).term_count == 5
+
+
+def test_labels_of_validation_and_test_nodes_change_no_suggestion():
+    graph = csbm(nodes=300, phi=0.9)
+    train = splits.stratified(graph.y, 1).train[0]
+    other = graph.relabelled(torch.where(train, graph.y, 1 - graph.y))
+    assert explain(graph, train=train) == explain(other, train=train)
+    assert explain(graph) != explain(other)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_other_methods_keep_their_settings_except_the_scaling_of_features(method):
+    graph = directed_csbm(nodes=100)
+    found, own = suggest(graph, method), recipe(method)
+    if method != "adaptkry":
+        assert found == replace(own, **module.OTHER_SCALES)
+    assert suggest(Graph(EDGES, labels=np.arange(50) % 2, nodes=50), method).method == method  # without features
+
+
+def test_given_settings_replace_suggested_ones():
+    graph = csbm(nodes=400)
+    found = suggest(graph, hidden=7, degree=None, layer_norm=True, normalise=True)
+    assert (found.hidden, found.degree) == (7, 4)
+    assert (found.layer_norm, found.batch_norm) == (True, False)  # a model has one of them
+    assert (found.normalise, found.standardise) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"graph": "cora"}, TypeError, "suggestions need a Graph; got str. Use adaptkry.load"),
+        ({"method": "adaptcry"}, ValueError, "Did you mean 'adaptkry'"),
+        (
+            {"train": torch.ones(3, dtype=torch.bool)},
+            ValueError,
+            r"bool mask \[50\] of the nodes; got torch.bool \[3\]",
+        ),
+        ({"train": torch.arange(50)}, ValueError, "got torch.int64"),
+        ({"hiden": 3}, ValueError, "Did you mean 'hidden'"),
+    ],
+    ids=["name", "method", "size", "numbers", "setting"],
+)
+def test_invalid_arguments_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        suggest(**{"graph": with_features(NORMAL), **arguments})
+
+
+@pytest.mark.parametrize("method", ["adaptkry", "gcn"])
+def test_published_settings_win_and_a_file_is_not_known_by_its_name(method):
+    graph = csbm(nodes=100)
+    graph.info = Info("squirrel")
+    assert GraphData(graph).recipe(method) == recipe(method, "squirrel")
+    assert GraphData(graph, is_user_file=True).recipe(method) == suggest(graph, method)
+    assert GraphData(csbm(nodes=100)).recipe(method) == suggest(graph, method)
+
+
+def test_sparse_features_of_a_large_graph_are_never_made_dense(monkeypatch):
+    n = 20_000
+    x = sp.random_array((n, 4700), density=0.005, format="csr", rng=0, dtype=np.float32)
+    edges = np.random.default_rng(0).integers(0, n, (2, 100_000))
+    graph = Graph(edges, x, np.arange(n) % 5, directed=True)
+
+    def refuse(*_args, **_options):
+        raise AssertionError("dense")
+
+    monkeypatch.setattr(sp.csr_array, "toarray", refuse)
+    monkeypatch.setattr(sp.csr_array, "todense", refuse)
+    start = time.process_time()
+    reasons = explain(graph)
+    assert time.process_time() - start < 2  # about 0.05 s
+    assert Reason(module.WORDS, reasons[-1].why) in reasons or "terms" in reasons[-1].why
