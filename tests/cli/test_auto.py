@@ -77,7 +77,7 @@ def test_a_time_limit_that_is_too_short_trains_one_recipe_and_states_the_minimum
     printed = command(*words, "--json")
     assert len(json.loads(printed.out)["trials"]) == 1
     assert "too short for one whole training" in printed.err
-    assert "allow at least" in printed.err
+    assert "which needs up to" in printed.err
 
 
 def test_progress_shows_time_left_best_score_and_what_is_trained(capsys):

@@ -8,6 +8,7 @@ split, and the ensemble is evaluated once on test nodes.
 import inspect
 import json
 import logging
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -223,7 +224,9 @@ class AutoSearch:
     test: bool = True  # whether to evaluate on test nodes
     trained: list[TrainedTrial] = field(default_factory=list)
     whole_trainings: int = 0  # batches that the time limit did not end
-    needed: float = 0.0  # seconds that the last batch that it ended would have needed
+    needed: float = math.inf  # seconds that the fastest batch that it ended would have taken
+    fitting: dict[str, int] = field(default_factory=dict)  # recipes of a method that fit in memory as one batch
+    starts: list[float] = field(default_factory=list)  # seconds from the beginning of a batch to its first check
     spent_before: float = 0.0  # seconds of an interrupted search that is resumed
     journal: Journal | None = None
     on_progress: Callable[[Progress], object] = lambda _: None
@@ -254,9 +257,12 @@ class AutoSearch:
             self.train(batch, FIRST_SHARE if is_first else BATCH_SHARE)
 
     def shortest(self) -> float:
-        """Seconds below which it is not worth to begin another batch: a tenth of the fastest training so far."""
+        """Seconds below which it is not worth to begin another batch.
+
+        That is a tenth of the fastest training so far, or the time to the first check of one of the last batches.
+        """
         times = [row["seconds"] for row in self.rows if row["state"] == "complete"]
-        return max(0.5, 0.1 * min(times, default=0.0))
+        return max(0.5, 0.1 * min(times, default=0.0), *self.starts[-3:])
 
     def batches(self, suggested: Recipe) -> Iterator[tuple[bool, list[Recipe]]]:
         """Yield whether a batch is one of the first, and its recipes: baselines, portfolio, search."""
@@ -297,21 +303,32 @@ class AutoSearch:
             return
         end = time.monotonic() + max(share * self.left, min(self.left, 2.0)) if self.left > 0 else time.monotonic()
         what = f"{recipes[0].method}, {len(recipes)} recipes" if len(recipes) > 1 else recipes[0].method
-        begin, was_ended = time.monotonic(), False
+        checked, was_ended = [(0, time.monotonic())], False  # epochs and times
 
         def check(state: TrainingState) -> bool:
             nonlocal was_ended
             self.report(what)
+            checked.append((state.epoch, time.monotonic()))
             is_over = time.monotonic() > end
             if is_over and state.epoch < state.epochs and bool(state.running.any()):
-                was_ended, self.needed = True, (time.monotonic() - begin) * state.epochs / state.epoch
+                was_ended, self.needed = True, min(self.needed, whole_time(checked, state.epochs))
             return is_over or self.should_stop()
 
         self.report(what)
         callbacks: list[Callback] = [check]
-        for trained in train_trials(self.data, recipes, self.splits, self.device, predict=True, callbacks=callbacks):
-            self.add(trained)
+        most = self.fitting.get(recipes[0].method, len(recipes))
+        for start in range(0, len(recipes), most):
+            part = recipes[start : start + most]
+            found = train_trials(self.data, part, self.splits, self.device, predict=True, callbacks=callbacks,
+                                 quiet=bool(self.fitting))  # fmt: skip
+            smallest = min(trained.together for trained in found)
+            if smallest < len(part):
+                self.fitting[recipes[0].method] = smallest
+            for trained in found:
+                self.add(trained)
         self.whole_trainings += not was_ended
+        if len(checked) > 1:
+            self.starts.append(checked[1][1] - checked[0][1])
 
     def add(self, trained: TrainedTrial) -> None:
         """Record a trial; weights are kept for the best ones only."""
@@ -396,10 +413,10 @@ class AutoSearch:
     def finish(self) -> AutoResult:
         """Select the ensemble on validation nodes, evaluate it once on test nodes, and write it to the folder."""
         best_trial(self.rows)  # raises an error with the reason if all failed
-        if not self.whole_trainings and self.needed:
+        if not self.whole_trainings and math.isfinite(self.needed):
             log.warning(
-                f"the time limit is too short for one whole training, which takes up to {self.needed:.0f} s: allow at "
-                f"least {self.needed / FIRST_SHARE + 5:.0f} s; the best epoch so far is used"
+                f"the time limit is too short for one whole training, which needs up to {self.needed:.0f} s; "
+                "the best epochs so far are used"
             )
         parts = [trained.run for trained in self.trained if trained.run is not None]
         metric = self.data.info.metric
@@ -447,6 +464,18 @@ class AutoSearch:
         sizes = torch.stack([torch.bincount(labels[mask], minlength=c) for mask in self.splits.train])  # [s, c]
         constant = torch.nn.functional.one_hot(sizes.argmax(1), c).float()[:, None].expand(-1, len(labels), -1)
         return score(self.data.info.metric, constant, labels, self.splits.test)
+
+
+def whole_time(checked: Sequence[tuple[int, float]], epochs: int) -> float:
+    """Estimate the seconds of a whole training from epochs and times: its beginning, and its checks so far.
+
+    >>> whole_time([(0, 10.0), (20, 15.0), (40, 16.0)], epochs=100)
+    9.0
+    """
+    (_, begin), (first, first_time), (last, last_time) = checked[0], checked[1], checked[-1]
+    if last == first:  # one check: the time of the preparation is unknown
+        return (last_time - begin) * epochs / last
+    return first_time - begin + (epochs - first) * (last_time - first_time) / (last - first)
 
 
 def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ class TrainedTrial(NamedTuple):
 
     row: Trial
     run: Run | None
+    together: int = 1  # number of recipes that were trained as one batch
 
 
 def train_trials(
@@ -34,6 +35,7 @@ def train_trials(
     *,
     predict: bool = False,
     callbacks: Iterable[Callback] = (),
+    quiet: bool = False,
 ) -> list[TrainedTrial]:
     """Train recipes as one batch, or as several smaller ones if they do not fit in memory.
 
@@ -44,6 +46,7 @@ def train_trials(
         device: "auto", "cpu" or "cuda".
         predict: whether to keep the class probabilities of all nodes.
         callbacks: as in `fit`.
+        quiet: whether not to log that smaller batches are used.
     """
     torch_device, callbacks = choose_device(device), list(callbacks)
     is_single = len(recipes) == 1
@@ -60,12 +63,13 @@ def train_trials(
         seconds, reason = 0.0, str(error).partition("\n")[0] or type(error).__name__
     if not runs and not is_single:
         half = len(recipes) // 2
-        log.info(f"{len(recipes)} recipes do not fit in memory as one batch; trying {half} at a time")
+        if not quiet:
+            log.info(f"{len(recipes)} recipes do not fit in memory as one batch; smaller batches are used")
         parts = (recipes[:half], recipes[half:])
         return [
             trained
             for part in parts
-            for trained in train_trials(data, part, splits, device, predict=predict, callbacks=callbacks)
+            for trained in train_trials(data, part, splits, device, predict=predict, callbacks=callbacks, quiet=True)
         ]
     common = {"graph": data.name, "metric": data.info.metric, "scheme": splits.scheme, "splits": len(splits)}
     common |= {"split_seeds": list(splits.seeds), **rows.provenance(torch_device)}
@@ -73,7 +77,7 @@ def train_trials(
     for number, recipe in enumerate(recipes):
         run = runs[0].only(range(number * len(splits), (number + 1) * len(splits))) if runs else None
         scores = [None] * len(splits) if run is None else validation_scores(run)
-        found.append(TrainedTrial(trial_row(recipe, scores, reason) | {"seconds": seconds} | common, run))
+        found.append(TrainedTrial(trial_row(recipe, scores, reason) | {"seconds": seconds} | common, run, len(recipes)))
     return found
 
 

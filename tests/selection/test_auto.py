@@ -1,0 +1,321 @@
+"""The search of `auto`: what it trains, chooses, writes and resumes, and how it answers to bad input."""
+
+import json
+import logging
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import adaptkry as ak
+from adaptkry.common.journal import Journal
+from adaptkry.graphs import splits as schemes
+from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.synthetic import csbm, directed_csbm
+from adaptkry.models.recipe import recipe
+from adaptkry.selection import auto as auto_module
+from adaptkry.selection import trial as trial_module
+from adaptkry.selection.auto import AutoSearch, auto, effects_of
+from adaptkry.selection.portfolio import portfolio
+from adaptkry.selection.trial import recipe_of
+from adaptkry.training.data import GraphData
+from adaptkry.training.ensemble import Ensemble
+from adaptkry.training.fit import common_recipe, fit
+from adaptkry.training.run_folder import load_run
+
+GRAPH = csbm(nodes=120, phi=-0.4, information=0.5, seed=0)
+SPLITS = schemes.stratified(GRAPH.y, count=2)
+QUICK = {"device": "cpu", "epochs": 8, "hidden": 8}
+LONG = 3600.0  # seconds: the number of batches ends the search, not the time
+
+
+class StopError(Exception):
+    """Stands for a kill of the process."""
+
+
+@pytest.fixture(autouse=True)
+def few_batches(monkeypatch):
+    """End every search after six batches."""
+    batches = AutoSearch.batches
+    monkeypatch.setattr(AutoSearch, "batches", lambda self, suggested: islice(batches(self, suggested), 6))
+
+
+def search(data: Any = GRAPH, splits: Any = SPLITS, **options: Any):
+    return auto(data, splits, **{"time_limit": LONG, **QUICK, **options})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("auto") / "found"
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        batches = AutoSearch.batches
+        patch.setattr(AutoSearch, "batches", lambda self, suggested: islice(batches(self, suggested), 6))
+        return search(out=folder)
+
+
+def without_times(trials):
+    plain = json.loads(json.dumps(trials))
+    return [{name: value for name, value in trial.items() if name not in ("seconds", "elapsed")} for trial in plain]
+
+
+def test_baselines_and_the_suggested_settings_are_tried_first(found):
+    methods = [trial["method"] for trial in found.trials]
+    assert methods[:3] == ["gcn", "mlp", "adaptkry"]
+    assert recipe_of(found.trials[2]) == GraphData(GRAPH).recipe("adaptkry", epochs=8, hidden=8)
+    recipes = [recipe_of(trial) for trial in found.trials]
+    assert len(set(recipes)) == len(recipes)
+    assert {one.epochs for one in recipes} == {8}
+
+
+def test_the_ensemble_is_tested_once_and_compared_over_the_same_splits(found):
+    comparison = {entry["name"]: entry for entry in found.comparison()}
+    assert list(comparison) == ["largest class", "mlp", "gcn", "best single training", "ensemble"]
+    assert comparison["ensemble"]["mean"] == pytest.approx(found.ensemble.test_scores.mean())
+    difference = np.array(comparison["mlp"]["scores"]) - found.ensemble.test_scores
+    assert comparison["mlp"]["difference"] == pytest.approx(difference.mean())
+    sizes = [torch.bincount(GRAPH.y[mask]).argmax() for mask in SPLITS.train]
+    shares = [(GRAPH.y[mask] == size).float().mean() for mask, size in zip(SPLITS.test, sizes, strict=True)]
+    assert comparison["largest class"]["scores"] == pytest.approx([float(share) for share in shares])
+    assert found.summary().startswith(found.ensemble.summary(warnings=False))
+    assert not any("test" in trial for trial in found.trials)
+
+
+def test_the_baselines_are_those_of_fit(found):
+    run = fit(GRAPH, recipe_of(found.trials[0]), SPLITS, device="cpu")
+    gcn = next(entry for entry in found.comparison() if entry["name"] == "gcn")
+    assert gcn["scores"] == pytest.approx(run.test_scores.tolist())
+
+
+def test_labels_of_test_nodes_change_neither_trials_nor_shares(found):
+    single = SPLITS.take(1)
+    other = GRAPH.relabelled(torch.where(single.test[0], 1 - GRAPH.y, GRAPH.y))
+    original, relabelled = (search(graph, single) for graph in (GRAPH, other))
+    assert without_times(original.trials) == without_times(relabelled.trials)
+    assert original.ensemble.shares == relabelled.ensemble.shares
+    assert original.ensemble.test_scores[0] == pytest.approx(1 - relabelled.ensemble.test_scores[0])
+    assert found.ensemble.shares is not original.ensemble.shares
+
+
+def test_without_test_nothing_is_tested():
+    hidden = GRAPH.relabelled(torch.where(SPLITS.test[0], -1, GRAPH.y))
+    result = search(hidden, SPLITS.take(1), test=False)
+    assert result.baselines == {}
+    assert [one.test for one in result.ensemble.results] == [None]
+    assert result.ensemble.info.confusion is None
+    assert len(result.comparison()) == 1
+    assert result.predict(GRAPH).shape == (120,)
+
+
+def test_the_folder_holds_the_ensemble_and_kept_predictions_are_its_own(found, folder):
+    loaded = load_run(folder)
+    assert isinstance(loaded, Ensemble)
+    assert loaded.results == found.ensemble.results
+    torch.testing.assert_close(found.ensemble.predicted, loaded.probabilities(GRAPH), atol=1e-5, rtol=0)
+    assert not (folder / "trials").exists()
+    header = json.loads((folder / "trials.jsonl").read_text().splitlines()[0])
+    assert header["command"] == "auto"
+
+
+def test_a_finished_search_is_loaded_and_never_overwritten(found, folder):
+    again = search(out=folder, resume=True)
+    assert (again.baselines, again.effects) == (found.baselines, found.effects)
+    assert again.trials == json.loads(json.dumps(found.trials))
+    with pytest.raises(ValueError, match="already holds an automatic search"):
+        search(out=folder)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_a_search_that_was_killed_continues_with_its_trials(found, tmp_path, after):
+    done = []
+
+    def kill(_) -> None:
+        done.append(1)
+        if len(done) == after:
+            raise StopError
+
+    with pytest.raises(StopError):
+        search(out=tmp_path / "killed", on_trial=kill)
+    assert not (tmp_path / "killed" / "run.json").exists()
+    resumed = search(out=tmp_path / "killed", resume=True)
+    assert without_times(resumed.trials) == without_times(found.trials)
+    assert resumed.ensemble.shares == found.ensemble.shares
+    assert resumed.ensemble.results == found.ensemble.results
+
+
+def test_the_time_that_was_spent_before_counts(tmp_path):
+    with pytest.raises(StopError):
+        search(out=tmp_path / "killed", on_trial=lambda _: (_ for _ in ()).throw(StopError))
+    journal = tmp_path / "killed" / "trials.jsonl"
+    header, line = map(json.loads, journal.read_text().splitlines())
+    line["record"]["elapsed"] = 2 * LONG
+    journal.write_text(json.dumps(header) + "\n" + json.dumps(line) + "\n")
+    assert len(search(out=tmp_path / "killed", resume=True).trials) == 1
+
+
+def test_a_search_is_not_resumed_on_other_data_splits_seeds_or_settings(tmp_path):
+    out = tmp_path / "killed"
+    with pytest.raises(StopError):
+        search(out=out, on_trial=lambda _: (_ for _ in ()).throw(StopError))
+    other = csbm(nodes=120, phi=-0.4, information=0.5, seed=1)
+    for options, message in (
+        ({"data": other}, r"the data \(its digest\) was"),
+        ({"splits": schemes.uniform(GRAPH.y, count=2)}, "scheme was stratified, now uniform"),
+        ({"seed": 1}, "seed was 0, now 1"),
+        ({"hidden": 9}, "hidden was 8, now 9"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            search(**options, out=out, resume=True)
+
+
+def test_two_processes_cannot_write_to_one_folder(tmp_path):
+    first = Journal(tmp_path, "key", command="auto", file="trials.jsonl")  # its lock also holds within one process
+    with first, pytest.raises(ValueError, match="another command is writing to"):
+        search(out=tmp_path)
+
+
+def test_ctrl_c_and_should_stop_end_with_the_best_so_far(caplog):
+    def interrupt(trial) -> None:
+        if trial["trial"] == 1:
+            raise KeyboardInterrupt
+
+    result = search(on_trial=interrupt)
+    assert len(result.trials) == 2
+    assert "interrupted; the best so far is used" in caplog.text
+    assert len(search(should_stop=lambda: True).trials) == 1
+
+    class Terminated(KeyboardInterrupt):
+        pass
+
+    def terminate(_) -> None:
+        raise Terminated
+
+    with pytest.raises(Terminated):  # such as SIGTERM
+        search(on_trial=terminate)
+
+
+def test_progress_is_reported_while_it_trains():
+    seen = []
+    search(on_progress=seen.append)
+    assert seen[0].best is None
+    assert seen[-1].trials >= 3
+    assert {"gcn", "mlp", "adaptkry"} <= {one.what for one in seen}
+    assert all(one.time_limit == LONG for one in seen)
+
+
+def test_a_time_limit_that_is_too_short_trains_one_recipe_and_states_the_minimum(caplog):
+    result = search(time_limit=1e-3, epochs=100, patience=100)
+    assert len(result.trials) == 1
+    assert result.ensemble.chosen == [0, 1]
+    assert "too short for one whole training, which needs up to" in caplog.text
+
+
+def test_if_all_trials_fail_the_reason_is_given(monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("the features are too large")
+
+    monkeypatch.setattr(trial_module, "fit", fail)
+    with pytest.raises(ValueError, match=r"all \d+ failed, the first because: the features are too large"):
+        search()
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_divided_and_logged_once(monkeypatch, caplog):
+    sizes = []
+
+    def limited_fit(data, recipes, *rest, **options):
+        sizes.append(len(recipes))
+        if len(recipes) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 1 GiB")
+        return fit(data, recipes, *rest, **options)
+
+    batch = [recipe("adaptkry", degree=2, epochs=2, hidden=8, mlp_lr=rate) for rate in np.linspace(0.01, 0.02, 16)]
+    monkeypatch.setattr(AutoSearch, "batches", lambda *_: iter([(False, batch[:8]), (False, batch[8:])]))
+    monkeypatch.setattr(trial_module, "fit", limited_fit)
+    with caplog.at_level(logging.INFO, "adaptkry"):
+        result = search()
+    assert len(result.trials) == 16
+    assert all(trial["state"] == "complete" for trial in result.trials)
+    assert sizes == [8, 4, 2, 2, 4, 2, 2, *[2] * 4]
+    assert caplog.text.count("do not fit in memory") == 1
+
+
+def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_path):
+    monkeypatch.setattr(auto_module, "KEPT_TRIALS", 3)
+    kept = []
+    monkeypatch.setattr(AutoSearch, "finish", lambda self: kept.extend(t.row["trial"] for t in self.trained if t.run))
+    search(out=tmp_path / "kept")
+    assert {0, 1} <= set(kept)
+    assert sorted(int(path.name) for path in (tmp_path / "kept" / "trials").iterdir()) == sorted(kept)
+
+
+def labelled(labels, nodes=40):
+    ring = np.stack([np.arange(nodes), np.roll(np.arange(nodes), 1)])
+    return Graph(ring, np.random.default_rng(0).normal(size=(nodes, 3)), labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0] * 40, "training needs at least 2 classes; the 40 labelled nodes"),
+        ([-1] * 40, "none of 40 nodes has a label"),
+        ([0, 1, *[-1] * 38], "every split needs validation nodes"),
+    ],
+)
+def test_graphs_without_enough_labels_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        search(labelled(labels), None)
+
+
+def test_a_class_with_one_member_is_trained_with_a_warning():
+    result = search(labelled([0] * 20 + [1] * 19 + [2]), None, count=2)
+    assert result.ensemble.classes == 3
+    assert any("lacks class 2" in text for text in result.ensemble.info.warnings)
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf"), True, None, "", "5 parsecs", "-3s"])
+def test_time_limits_must_be_positive(limit):
+    with pytest.raises(ValueError, match="a time limit must be a positive number"):
+        search(time_limit=limit)
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(ValueError, match="unknown setting 'hiden'"):
+        search(hiden=3)
+
+
+def test_the_portfolio_fits_the_graph_and_the_settings_of_the_user():
+    for graph in (GRAPH, directed_csbm(nodes=60, seed=0)):
+        data = GraphData(graph)
+        for group in portfolio(data, data.recipe("adaptkry"), {"epochs": 7}):
+            assert {one.epochs for one in group} == {7}
+            common_recipe(group)  # raises an error if they cannot train as one batch
+            assert len(set(group)) == len(group)
+            if not graph.is_directed:
+                assert all(one.directions == ("both",) for one in group)
+
+
+def test_effects_compare_the_best_trials_of_two_values():
+    def trial(taus, validations):
+        settings = recipe("adaptkry", taus=taus).to_dict()
+        return {"state": "complete", "settings": settings, "validation": float(np.mean(validations)),
+                "validations": validations}  # fmt: skip
+
+    trials = [trial((0.5,), [0.8, 0.9]), trial((1.0,), [0.7, 0.7]), trial((1.0,), [0.5, 0.6])]
+    effects = effects_of(trials)
+    assert {effect["factor"] for effect in effects} == {"taus"}
+    best, other = effects
+    assert (best["value"], best["trials"], best["difference"]) == ("0.5", 1, 0.0)
+    assert (other["value"], other["trials"]) == ("1.0", 2)
+    assert other["difference"] == pytest.approx(-0.15)
+    assert other["half_width"] == pytest.approx(12.7062 * np.std([-0.1, -0.2], ddof=1) / np.sqrt(2), rel=1e-4)
+
+
+def test_auto_is_public_and_takes_texts_as_time_limits():
+    result = ak.auto(GRAPH, SPLITS, time_limit="1h", **QUICK)
+    assert isinstance(result, ak.AutoResult)
+    assert repr(result).startswith("AutoResult(")

@@ -1,0 +1,115 @@
+"""Greedy ensemble selection: equal to a brute-force search in NumPy, and blind to test nodes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from adaptkry.graphs.splits import stratified
+from adaptkry.graphs.synthetic import csbm
+from adaptkry.models.recipe import recipe
+from adaptkry.selection.ensemble_selection import greedy_counts, greedy_shares
+from adaptkry.training.data import GraphData
+from adaptkry.training.ensemble import combine_runs
+from adaptkry.training.fit import fit
+
+GRAPH = csbm(nodes=120, phi=-0.4, information=0.4, seed=0)
+SPLITS = stratified(GRAPH.y, count=2)
+
+
+def brute_force(probabilities: np.ndarray, classes: np.ndarray, metric: str, rounds: int) -> list[int]:
+    """Greedy selection in plain Python: every candidate in every round, the earliest best ensemble."""
+    k = len(probabilities)
+    chosen: list[int] = []
+    path = []
+    for _ in range(rounds):
+        values = []
+        for i in range(k):
+            mean = np.mean([probabilities[j] for j in [*chosen, i]], axis=0)
+            right = mean[np.arange(len(classes)), classes]
+            score = (mean.argmax(1) == classes).mean() if metric == "accuracy" else roc_auc_score(classes, mean[:, 1])
+            values.append((round(score, 9), np.log(np.maximum(right, 1e-12)).mean()))
+        winner = max(range(k), key=lambda i: values[i])
+        chosen.append(winner)
+        path.append((values[winner], list(chosen)))
+    best_score = max(score for (score, _), _ in path)
+    best = None
+    for (score, likelihood), members in path:  # the latest that is clearly more likely among those of the best score
+        if score == best_score and (best is None or likelihood > best[0] + 1e-6):
+            best = (likelihood, members)
+    assert best is not None
+    return [best[1].count(i) for i in range(k)]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
+@pytest.mark.parametrize("seed", range(5))
+def test_greedy_selection_equals_brute_force(metric, seed):
+    random = np.random.default_rng(seed)
+    classes = random.integers(0, 2, 30)
+    signal = random.normal(size=(6, 30, 2))
+    signal[:, np.arange(30), classes] += random.uniform(0, 1, (6, 1))
+    probabilities = np.exp(signal) / np.exp(signal).sum(-1, keepdims=True)
+    counts = greedy_counts(torch.from_numpy(probabilities), torch.from_numpy(classes), metric, rounds=8)
+    assert counts.tolist() == brute_force(probabilities, classes, metric, rounds=8)
+    assert counts.sum() >= 1
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """Two runs of three recipes and two seeds on the same splits."""
+    options = {"predict": True, "test": False, "device": "cpu", "seeds": 2}
+    recipes = [recipe("adaptkry", degree=degree, hidden=8, epochs=10) for degree in (1, 3)]
+    return [fit(GRAPH, one, SPLITS, **options) for one in [*recipes, recipe("mlp", hidden=8, epochs=10)]]
+
+
+def test_the_shares_of_a_split_add_up_to_one(parts):
+    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
+    for split in range(2):
+        total = sum(
+            share
+            for part, weights in zip(parts, shares, strict=True)
+            for member, share in zip(part.members, weights, strict=True)
+            if member.split == split
+        )
+        assert total == pytest.approx(1)
+
+
+def test_an_ensemble_is_at_least_as_good_on_validation_as_its_best_member(parts):
+    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
+    ensemble = combine_runs(parts, shares, GraphData(GRAPH), SPLITS, combine="greedy")
+    for split, result in enumerate(ensemble.results):
+        single = [r.validation for part in parts for r in part.results if r.split == split]
+        assert result.validation >= max(single) - 1e-6
+
+
+def test_labels_of_test_nodes_do_not_change_the_shares(parts):
+    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
+    for split in range(2):
+        single = SPLITS.take(2)
+        masks = {part: getattr(single, part)[split : split + 1] for part in ("train", "validation", "test")}
+        one = replace(single, **masks, seeds=())
+        of_split = [part.only([i for i, m in enumerate(part.members) if m.split == split]) for part in parts]
+        for part in of_split:
+            part.members = [replace(member, split=0) for member in part.members]
+        other = torch.where(one.test[0], 1 - GRAPH.y, GRAPH.y)
+        found = greedy_shares(of_split, other, one, "accuracy")
+        expected = [
+            [share for member, share in zip(part.members, weights, strict=True) if member.split == split]
+            for part, weights in zip(parts, shares, strict=True)
+        ]
+        assert found == expected
+
+
+def test_failed_members_have_no_share_and_runs_without_predictions_are_refused(parts):
+    broken = parts[0].only(range(4))
+    broken.results = [replace(result, validation=None, failed="loss was not finite") for result in broken.results]
+    broken.predicted = torch.full_like(parts[0].predicted, torch.nan)
+    shares = greedy_shares([broken, parts[2]], GRAPH.y, SPLITS, "accuracy")
+    assert shares[0] == [0.0] * 4
+    assert sum(shares[1]) == pytest.approx(2)
+    broken = parts[0].only(range(4))
+    broken.predicted = None
+    with pytest.raises(ValueError, match="needs the predictions of its members"):
+        greedy_shares([broken], GRAPH.y, SPLITS, "accuracy")
