@@ -12,13 +12,13 @@ from adaptkry.paper.development import DEVELOPMENT, changed, is_user_file
 from adaptkry.paper.measure import Measurement, RunOptions, development_splits, trained, trained_together
 from adaptkry.paper.tables import OURS, difference_cell, signed
 from adaptkry.report import elements
+from adaptkry.selection.auto import REFERENCES
 from adaptkry.selection.grid import variations
 from adaptkry.training.data import GraphData
 
 FORMER, SUGGESTED = "version 0.1", "suggested"
-BASELINES = ("gcn", "mlp")
 MARGIN = 1.5  # points below GCN that issue 13 allows
-COMPARED = (SUGGESTED, FORMER, *BASELINES)  # columns of the table of test scores
+COMPARED = (SUGGESTED, FORMER, *REFERENCES)  # columns of the table of test scores
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
@@ -42,7 +42,7 @@ def candidates_on(graph: Graph, name: str, item: dict, options: RunOptions) -> l
         **changed(recipe("adaptkry", **item["ours"]["base"]), changes, graph),
     }
     rows = trained_together(data, recipes, splits, options)
-    for method in BASELINES:
+    for method in REFERENCES:
         base = data.recipe(method, splits.train[0])
         settings = variations(base, data.scaling_settings(base))[: 1 if options.quick else None]
         rows += [{**row, "row": method} for row in trained(data, settings, splits, options)]
@@ -56,7 +56,7 @@ def section(cells: Cells, item: dict) -> dict:
     validation = {key: value for key, cell in cells.items() if (value := mean_validation(cell)) is not None}
     best = {g: max((validation[c, g] for c in candidates if (c, g) in validation), default=np.nan) for g in graphs}
     regret = {(row, g): best[g] - value for (row, g), value in validation.items()}
-    shown = [row for row in (*candidates, *BASELINES) if any(name == row for name, _ in cells)]
+    shown = [row for row in (*candidates, *REFERENCES) if any(name == row for name, _ in cells)]
     return {
         "tables": [regret_table(regret, shown, graphs), test_table(cells, graphs)],
         "notes": [gcn_note(cells, graphs)],
@@ -73,7 +73,7 @@ def regret_table(regret: dict[tuple[str, str], float], rows: Sequence[str], grap
     """Return the table of regrets, the candidate with the smallest mean first and the baselines last."""
     found = {row: [regret[row, graph] for graph in graphs if (row, graph) in regret] for row in rows}
     means = {row: float(np.mean(values)) for row, values in found.items() if values}
-    order = sorted(rows, key=lambda row: (row in BASELINES, means.get(row, np.inf)))
+    order = sorted(rows, key=lambda row: (row in REFERENCES, means.get(row, np.inf)))
     lines = [
         [row, *(points(regret.get((row, graph))) for graph in graphs), points(means.get(row)), len(found[row])]
         for row in order
