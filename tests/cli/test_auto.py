@@ -22,7 +22,7 @@ def found(ring, command, tmp_path_factory):
     """The output folder of a search of five trials on the small graph, and the JSON that it printed."""
     folder, batches = tmp_path_factory.mktemp("search") / "found", AutoSearch.batches
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AutoSearch, "batches", lambda self, recipe: islice(batches(self, recipe), 5))
+        patch.setattr(AutoSearch, "batches", lambda self, *recipes: islice(batches(self, *recipes), 5))
         words = ["auto", ring / "edges.csv", ring / "nodes.csv", "--time", "1h", *QUICK, "--out", folder, "--json"]
         printed = command(*words)
     return folder, json.loads(printed.out)

@@ -14,7 +14,7 @@ from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models import suggest as module
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import recipe
-from adaptkry.models.suggest import Reason, explain, suggest
+from adaptkry.models.suggest import explain, suggest
 from adaptkry.training.data import GraphData
 
 RANDOM = np.random.default_rng(0)
@@ -65,15 +65,24 @@ def test_direction_is_used_unless_most_edges_exist_in_reverse():
     assert module.by_direction(both_ways.undirected()).settings == module.UNDIRECTED
 
 
-@pytest.mark.parametrize(("phi", "settings"), [(0.9, module.HOMOPHILOUS), (-0.9, module.NOT_HOMOPHILOUS)])
-def test_taus_and_degree_depend_on_homophily(phi, settings, monkeypatch):
-    monkeypatch.setitem(module.HOMOPHILOUS, "degree", 7)
-    assert suggest(csbm(nodes=300, phi=phi)).degree == settings["degree"]
+@pytest.mark.parametrize("phi", [0.9, -0.9])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_homophilous_graphs_whose_features_are_words_have_settings_of_their_own(phi, is_sparse):
+    graph = csbm(nodes=300, phi=phi)
+    words = torch.zeros(300, 50)
+    words[torch.arange(300), torch.arange(300) % 50] = 1
+    graph = Graph(
+        torch.from_numpy(np.stack(graph.adjacency.nonzero())).long(), words if is_sparse else graph.x, graph.y
+    )
+    found = suggest(graph)
+    expected = module.HOMOPHILOUS_WORDS if is_sparse and phi > 0 else module.GENERAL
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 def test_homophily_is_unknown_without_labelled_edges():
     graph = Graph([[0], [1]], torch.eye(3), [0, -1, 1])
-    assert "unknown" in module.by_homophily(graph).why
+    (reason,) = module.by_homophily(graph, True)
+    assert ("unknown" in reason.why, reason.settings) == (True, {})
 
 
 def test_the_number_of_training_labels_decides_the_size_of_the_model():
@@ -83,7 +92,7 @@ def test_the_number_of_training_labels_decides_the_size_of_the_model():
     assert suggest(graph, train=few).hidden == module.FEW_LABELS["hidden"]
     sizes = torch.bincount(graph.y[few])
     found = f"199 training labels ({sizes.min()} to {sizes.max()} per class)"
-    assert found in explain(graph, train=few)[3].why
+    assert found in explain(graph, train=few)[2].why
 
 
 def test_terms_that_need_too_much_memory_are_those_of_the_mean_of_taus(monkeypatch):
@@ -164,4 +173,4 @@ def test_sparse_features_of_a_large_graph_are_never_made_dense(monkeypatch):
     start = time.process_time()
     reasons = explain(graph)
     assert time.process_time() - start < 2  # about 0.05 s
-    assert Reason(module.WORDS, reasons[-1].why) in reasons or "terms" in reasons[-1].why
+    assert module.WORDS in [reason.settings for reason in reasons]

@@ -25,12 +25,17 @@ from adaptkry.models.recipe import Recipe, recipe
 Settings = dict[str, Any]
 
 # for every graph
-GENERAL: Settings = {"hop_norm": True, "tied": False, "mlp_lr": 0.01, "mlp_dropout": 0.5, "patience": 200}
+GENERAL: Settings = {
+    "taus": (0.5, 1.0), "tied": False, "degree": 4, "hop_norm": True, "mlp_lr": 0.003, "mlp_dropout": 0.4,
+    "mlp_decay": 5e-3,
+}  # fmt: skip
 
-# by homophily: whether neighbours have the same class more often than by chance
+# by homophily, if features are words: smooth features with dropout of their entries, which a small model suffices for
 MIN_HOMOPHILY = 0.3  # adjusted homophily from which a graph counts as homophilous
-HOMOPHILOUS: Settings = {"taus": (0.5, 1.0), "degree": 4}  # the same so far, until a difference is measured
-NOT_HOMOPHILOUS: Settings = {"taus": (0.5, 1.0), "degree": 4}
+HOMOPHILOUS_WORDS: Settings = {
+    "tied": True, "taus": (0.5,), "degree": 10, "hop_norm": False, "batch_norm": False, "filter_dropout": 0.4,
+    "mlp_lr": 0.05, "mlp_dropout": 0.5, "mlp_decay": 1e-3,
+}  # fmt: skip
 
 # by direction
 MAX_RECIPROCAL = 0.8  # share of edges that also exist in reverse, up to which direction is used
@@ -96,7 +101,7 @@ def explain(graph: Graph, method: str = "adaptkry", train: Tensor | None = None)
     """Return the suggested settings with a reason for each; arguments as in `suggest`.
 
     >>> from adaptkry.graphs.synthetic import csbm
-    >>> explain(csbm())[2].why
+    >>> explain(csbm())[1].why
     'the graph is undirected'
     """
     pick(METHODS, method, "method")
@@ -107,23 +112,24 @@ def explain(graph: Graph, method: str = "adaptkry", train: Tensor | None = None)
     labelled = graph if train is None else graph.relabelled(torch.where(_mask(train, graph), graph.y, -1))
     reasons = [
         Reason(GENERAL, "for every graph: hops are scaled to the norm of the features, each tau has its own weights"),
-        by_homophily(labelled),
         by_direction(graph),
         by_labels(labelled),
         *by_features(graph),
     ]
+    reasons += by_homophily(labelled, bool(merged(reasons).get("normalise")))
     return reasons + by_size(graph, merged(reasons))
 
 
-def by_homophily(graph: Graph) -> Reason:
-    """Return taus and degree, by the homophily of the known labels."""
+def by_homophily(graph: Graph, has_words: bool) -> list[Reason]:
+    """Return the settings for features that are words, by the homophily of the known labels."""
     try:
         value = homophily.adjusted(graph)
-    except ValueError:  # too few labels
-        return Reason(NOT_HOMOPHILOUS, "homophily is unknown: no edges between training nodes of different classes")
-    if value >= MIN_HOMOPHILY:
-        return Reason(HOMOPHILOUS, f"neighbours tend to have the same class (adjusted homophily {value:.2f})")
-    return Reason(NOT_HOMOPHILOUS, f"neighbours often have other classes (adjusted homophily {value:.2f})")
+    except ValueError:
+        return [Reason({}, "homophily is unknown: no edges between training nodes of different classes")]
+    if value < MIN_HOMOPHILY:
+        return [Reason({}, f"neighbours often have other classes (adjusted homophily {value:.2f})")]
+    why = f"neighbours tend to have the same class (adjusted homophily {value:.2f})"
+    return [Reason(HOMOPHILOUS_WORDS, f"{why} and similar words") if has_words else Reason({}, why)]
 
 
 def by_direction(graph: Graph) -> Reason:

@@ -6,6 +6,7 @@ split, and the ensemble is evaluated once on test nodes.
 """
 
 import inspect
+import itertools
 import json
 import logging
 import math
@@ -25,6 +26,7 @@ from adaptkry.common.files import write
 from adaptkry.common.journal import Journal
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import PER_MEMBER, Recipe, check_names
+from adaptkry.models.suggest import suggest
 from adaptkry.selection.compare import half_width, summarise
 from adaptkry.selection.ensemble_selection import greedy_shares
 from adaptkry.selection.grid import alternatives, group_into_batches
@@ -45,9 +47,9 @@ log = logging.getLogger("adaptkry")
 SUMMARY = "auto.json"
 WORK = "trials"  # folder of the trained trials while the search runs
 REFERENCES = ("gcn", "mlp")  # always tried, so that the report can say what the edges contribute
-TOGETHER = 8  # recipes trained as one batch on a GPU; on the CPU a batch is no faster than its recipes in turn
-FIRST_SHARE = 0.5  # the largest share of the remaining time that one of the first trainings may take
-BATCH_SHARE = 0.7  # the same for every other batch
+TOGETHER = 8  # recipes trained as one batch on a GPU
+LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
+EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the selection and the test of the ensemble
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 3  # the search changes the settings of this many best shapes in turn
@@ -250,11 +252,13 @@ class AutoSearch:
 
     def run(self) -> None:
         """Train batch after batch until the time is over or nothing is left to try."""
-        suggested = self.data.recipe("adaptkry", self.splits.train[0], **self.fixed)
-        for is_first, batch in self.batches(suggested):
+        suggested = suggest(self.data.graph, train=self.splits.train[0], **self.fixed)
+        is_published = not self.data.has_suggested("adaptkry")
+        published = self.data.recipe("adaptkry", **self.fixed) if is_published else None
+        for batch in self.batches(published, suggested):
             if self.trained and (self.left < self.shortest() or self.should_stop()):
                 return
-            self.train(batch, FIRST_SHARE if is_first else BATCH_SHARE)
+            self.train(batch)
 
     def shortest(self) -> float:
         """Seconds below which it is not worth to begin another batch.
@@ -264,29 +268,32 @@ class AutoSearch:
         times = [row["seconds"] for row in self.rows if row["state"] == "complete"]
         return max(0.5, 0.1 * min(times, default=0.0), *self.starts[-3:])
 
-    def batches(self, suggested: Recipe) -> Iterator[tuple[bool, list[Recipe]]]:
-        """Yield whether a batch is one of the first, and its recipes: baselines, portfolio, search."""
-        together = TOGETHER if self.device.startswith("cuda") else 1
+    def together(self) -> int:
+        """Return how many recipes to train as one batch; on the CPU a batch is no faster than its recipes in turn."""
+        if not self.device.startswith("cuda"):
+            return 1
+        times = [row["seconds"] for row in self.rows if row["state"] == "complete"]
+        return max(1, min(TOGETHER, int(EXPECTED_SHARE * self.left / max(np.median(times), 1e-3)))) if times else 1
+
+    def batches(self, published: Recipe | None, suggested: Recipe) -> Iterator[list[Recipe]]:
+        """Yield batches of recipes: baselines, portfolio, search."""
         baselines = [self.baselines(method, suggested) for method in REFERENCES]
-        if together == 1:  # one recipe of each first, since time may be short
-            first = [[recipes[0]] for recipes in baselines if recipes]
-        else:
-            first = [batch for recipes in baselines for batch in group_into_batches(recipes)]
-        for batch in [*first, [suggested]]:
-            yield True, batch
-        groups = list(portfolio(self.data, suggested, self.fixed))
-        rounds = max(map(len, groups), default=0)
-        for number in range(0, rounds, together):
-            for group in groups:
-                if group[number : number + together]:
-                    yield False, group[number : number + together]
-        number = 0
-        while True:
-            batch = self.propose_batch(number, together)
+        yield from ([recipes[0]] for recipes in baselines)  # one of each first, since time may be short
+        yield [published or suggested]
+        if self.together() > 1:
+            yield from (batch for recipes in baselines for batch in group_into_batches(recipes))
+        groups = list(portfolio(self.data, published, suggested, self.fixed))
+        while groups:  # in turns, if not all recipes of a group train as one batch
+            for group in list(groups):
+                size = self.together()
+                batch, group[:] = group[:size], group[size:]
+                yield batch
+            groups = [group for group in groups if group]
+        for number in itertools.count():
+            batch = self.propose_batch(number, self.together())
             if not batch:
                 return
-            yield False, batch
-            number += 1
+            yield batch
 
     def baselines(self, method: str, suggested: Recipe) -> list[Recipe]:
         """Return the recipes of a baseline: its default first, then its fallback grid."""
@@ -295,13 +302,13 @@ class AutoSearch:
         return list(dict.fromkeys([method_recipe(method, suggested, **settings),
                                    *alternatives(method, None, **settings)]))  # fmt: skip
 
-    def train(self, batch: Sequence[Recipe], share: float) -> None:
-        """Train the recipes of a batch that were not tried before, for at most this share of the time left."""
+    def train(self, batch: Sequence[Recipe]) -> None:
+        """Train the recipes of a batch that were not tried before, for at most a share of the time left."""
         tried = {recipe_of(row) for row in self.rows}
         recipes = [recipe for recipe in batch if recipe not in tried]
         if not recipes:
             return
-        end = time.monotonic() + max(share * self.left, min(self.left, 2.0)) if self.left > 0 else time.monotonic()
+        end = time.monotonic() + max(LARGEST_SHARE * self.left, min(self.left, 2.0))
         what = f"{recipes[0].method}, {len(recipes)} recipes" if len(recipes) > 1 else recipes[0].method
         checked, was_ended = [(0, time.monotonic())], False  # epochs and times
 
@@ -485,18 +492,16 @@ def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     over the splits with half the width of its 95 % interval; the best trial itself has difference 0.
     """
     good = [trial for trial in trials if trial["state"] == "complete"]
-    if not good:
-        return []
-    best = max(good, key=lambda trial: trial["validation"])
     found = []
     for factor in FACTORS:
-        if factor not in best["settings"]:
-            continue
+        # The other methods have no such settings, or do not vary them.
+        compared = good if factor == "method" else [trial for trial in good if trial["method"] == "adaptkry"]
         values: dict[str, list[Trial]] = {}
-        for trial in good:
+        for trial in compared:
             values.setdefault(_text(trial["settings"][factor]), []).append(trial)
         if len(values) < 2:
             continue
+        best = max(compared, key=lambda trial: trial["validation"])
         for value, having in values.items():
             top = max(having, key=lambda trial: trial["validation"])
             differences = np.array(top["validations"]) - np.array(best["validations"])

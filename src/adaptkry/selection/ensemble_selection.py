@@ -12,7 +12,7 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.run import Run
 
-SELECTION_ROUNDS = 25  # members added per split, with repetition
+SELECTION_ROUNDS = 50  # members added per split, with repetition
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
 
 

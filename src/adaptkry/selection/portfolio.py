@@ -19,29 +19,50 @@ def table() -> Mapping[str, Any]:
     return tomllib.loads((files("adaptkry.selection") / "portfolio.toml").read_text(encoding="utf-8"))
 
 
-def portfolio(data: GraphData, suggested: Recipe, settings: Mapping[str, Any]) -> Iterator[list[Recipe]]:
+def portfolio(
+    data: GraphData, published: Recipe | None, suggested: Recipe, settings: Mapping[str, Any]
+) -> Iterator[list[Recipe]]:
     """Yield groups of recipes that can train as one batch: every shape with all its rates.
 
     Args:
         data: the graph; shapes for directed graphs are left out if it is undirected.
-        suggested: the settings suggested for the graph, on which shapes of its method are based.
+        published: the settings published for this graph, if there are any.
+        suggested: the settings suggested for the graph.
         settings: settings of the user, which every recipe has.
     """
     for shape in table()["shapes"]:
-        if shape.get("directed") and not data.graph.is_directed:
+        name = shape["base"]
+        if (shape.get("directed") and not data.graph.is_directed) or (name == "published" and published is None):
             continue
-        base = suggested if shape["method"] == suggested.method else method_recipe(shape["method"], suggested)
-        changes = {name: value for name, value in shape.items() if name in SETTINGS_OF_RECIPES and name != "method"}
+        base = {"published": published, "suggested": suggested}.get(name) or method_recipe(name, suggested)
+        changes = {name: value for name, value in shape.items() if name in SETTINGS_OF_RECIPES}
+        if "structure" in changes:
+            changes["structure"] = min(changes["structure"], data.graph.nodes // 4)
         group = []
-        for rates in table()["rates"][shape["rates"]]:
+        for rates in rates_of(shape["rates"], base):
             try:
                 found = replace(base, **_tuples(changes | rates | dict(settings)))
                 data.check_recipe(found)
             except ValueError:
-                continue  # the user's settings exclude this recipe
+                continue  # the settings of the user or of the base exclude this recipe
             group.append(found)
         if group:
             yield list(dict.fromkeys(group))
+
+
+def rates_of(name: str, base: Recipe) -> list[dict[str, float]]:
+    """Return the learning rates, dropouts and decays of that name; "near" is around those of the base."""
+    if name != "near":
+        return table()["rates"][name]
+    near = table()["near"]
+    return [
+        {
+            "mlp_lr": base.mlp_lr * lr,
+            "mlp_dropout": round(min(max(base.mlp_dropout + dropout, 0.0), 0.95), 3),
+            "mlp_decay": base.mlp_decay * decay,
+        }
+        for lr, dropout, decay in zip(near["mlp_lr"], near["mlp_dropout"], near["mlp_decay"], strict=True)
+    ]
 
 
 def method_recipe(method: str, suggested: Recipe, **settings) -> Recipe:
