@@ -39,7 +39,7 @@ class StopError(Exception):
 def few_batches(monkeypatch):
     """End every search after six batches."""
     batches = AutoSearch.batches
-    monkeypatch.setattr(AutoSearch, "batches", lambda self, suggested: islice(batches(self, suggested), 6))
+    monkeypatch.setattr(AutoSearch, "batches", lambda self, *recipes: islice(batches(self, *recipes), 6))
 
 
 def search(data: Any = GRAPH, splits: Any = SPLITS, **options: Any):
@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
 def found(folder):
     with pytest.MonkeyPatch.context() as patch:
         batches = AutoSearch.batches
-        patch.setattr(AutoSearch, "batches", lambda self, suggested: islice(batches(self, suggested), 6))
+        patch.setattr(AutoSearch, "batches", lambda self, *recipes: islice(batches(self, *recipes), 6))
         return search(out=folder)
 
 
