@@ -234,7 +234,7 @@ def test_a_batch_that_does_not_fit_in_memory_is_divided_and_logged_once(monkeypa
         return fit(data, recipes, *rest, **options)
 
     batch = [recipe("adaptkry", degree=2, epochs=2, hidden=8, mlp_lr=rate) for rate in np.linspace(0.01, 0.02, 16)]
-    monkeypatch.setattr(AutoSearch, "batches", lambda *_: iter([(False, batch[:8]), (False, batch[8:])]))
+    monkeypatch.setattr(AutoSearch, "batches", lambda *_: iter([batch[:8], batch[8:]]))
     monkeypatch.setattr(trial_module, "fit", limited_fit)
     with caplog.at_level(logging.INFO, "adaptkry"):
         result = search()
@@ -291,7 +291,7 @@ def test_unknown_settings_are_refused():
 def test_the_portfolio_fits_the_graph_and_the_settings_of_the_user():
     for graph in (GRAPH, directed_csbm(nodes=60, seed=0)):
         data = GraphData(graph)
-        for group in portfolio(data, data.recipe("adaptkry"), {"epochs": 7}):
+        for group in portfolio(data, recipe("adaptkry", "squirrel"), data.recipe("adaptkry"), {"epochs": 7}):
             assert {one.epochs for one in group} == {7}
             common_recipe(group)  # raises an error if they cannot train as one batch
             assert len(set(group)) == len(group)
