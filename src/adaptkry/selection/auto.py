@@ -495,7 +495,7 @@ def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     found = []
     for factor in FACTORS:
         # The other methods have no such settings, or do not vary them.
-        compared = good if factor == "method" else [trial for trial in good if trial["method"] == "adaptkry"]
+        compared = good if factor == "method" else [one for one in good if one["settings"]["method"] == "adaptkry"]
         values: dict[str, list[Trial]] = {}
         for trial in compared:
             values.setdefault(_text(trial["settings"][factor]), []).append(trial)
