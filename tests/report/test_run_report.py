@@ -94,3 +94,17 @@ def test_settings_are_readable(facts):
 
 def test_the_picture_is_a_png(run_folder):
     assert (run_folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_spectra_and_angles_that_would_take_too_long_are_omitted(monkeypatch, run, graph, three_splits):
+    short = run_report.run_report(run, graph, three_splits, seconds=0.0)
+    assert short["explorer"] is None
+    titles = [one["title"] for one in short["charts"]]
+    assert "Angle between consecutive hops" not in titles
+    assert chart(short, "Learned filter")["behind"] is None
+    clock = iter([0.0, 1.0])  # one density of states takes a second
+    monkeypatch.setattr(run_report.time, "monotonic", lambda: next(clock))
+    found = run_report.spectra(graph, 0.5, seconds=5.5)
+    assert list(found) == sorted(found)
+    assert 2 <= len(found) <= 5
+    assert 0.5 in found

@@ -300,15 +300,18 @@ def test_the_portfolio_fits_the_graph_and_the_settings_of_the_user():
 
 
 def test_effects_compare_the_best_trials_of_two_values():
-    def trial(taus, validations):
-        settings = recipe("adaptkry", taus=taus).to_dict()
-        return {"state": "complete", "settings": settings, "validation": float(np.mean(validations)),
+    def trial(taus, validations, method="adaptkry"):
+        settings, mean = recipe(method, taus=taus).to_dict(), float(np.mean(validations))
+        return {"state": "complete", "settings": settings, "method": method, "validation": mean,
                 "validations": validations}  # fmt: skip
 
-    trials = [trial((0.5,), [0.8, 0.9]), trial((1.0,), [0.7, 0.7]), trial((1.0,), [0.5, 0.6])]
+    trials = [trial((1.0,), [0.5, 0.6]), trial((0.5,), [0.8, 0.9]), trial((1.0,), [0.7, 0.7])]
+    assert effects_of(trials[:1]) == []
+    with_gcn = [*trials, trial((0.5,), [0.9, 0.9], "gcn")]  # has another degree, but was tried with one only
+    assert [effect["factor"] for effect in effects_of(with_gcn)] == ["method", "method", "taus", "taus"]
     effects = effects_of(trials)
-    assert {effect["factor"] for effect in effects} == {"taus"}
-    best, other = effects
+    assert effects == effects_of(with_gcn)[2:]
+    other, best = effects
     assert (best["value"], best["trials"], best["difference"]) == ("0.5", 1, 0.0)
     assert (other["value"], other["trials"]) == ("1.0", 2)
     assert other["difference"] == pytest.approx(-0.15)

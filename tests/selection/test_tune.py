@@ -421,5 +421,5 @@ def test_a_run_that_was_only_partly_written_is_trained_again(tmp_path, tuned, fo
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "weights.safetensors").write_bytes(b"half")
     assert rows_of(tune(tmp_path, resume=True).run) == rows_of(tuned.run)
-    assert load_run(tmp_path).recipes == tuned.run.recipes
+    assert load_run(tmp_path).main.recipes == tuned.run.recipes
     assert tune_module.NOTE.format(8) in tuned.run.info.warnings

@@ -488,8 +488,9 @@ def whole_time(checked: Sequence[tuple[int, float]], epochs: int) -> float:
 def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Compare the values of each factor that was varied: the best trial of a value with the best trial of all.
 
-    Each entry has the factor, the value, the number of trials with it, and the mean difference of the validation scores
-    over the splits with half the width of its 95 % interval; the best trial itself has difference 0.
+    Factors other than the method are compared among trials of adaptkry. Each entry has the factor, the value, the
+    number of trials with it, and the mean difference of the validation scores over the splits with half the width of
+    its 95 % interval; the best trial itself has difference 0.
     """
     good = [trial for trial in trials if trial["state"] == "complete"]
     found = []
