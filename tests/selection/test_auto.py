@@ -15,6 +15,7 @@ from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import recipe
+from adaptkry.models.suggest import suggest
 from adaptkry.selection import auto as auto_module
 from adaptkry.selection import trial as trial_module
 from adaptkry.selection.auto import AutoSearch, auto, effects_of
@@ -67,7 +68,7 @@ def without_times(trials):
 def test_baselines_and_the_suggested_settings_are_tried_first(found):
     methods = [trial["method"] for trial in found.trials]
     assert methods[:3] == ["gcn", "mlp", "adaptkry"]
-    assert recipe_of(found.trials[2]) == GraphData(GRAPH).recipe("adaptkry", epochs=8, hidden=8)
+    assert recipe_of(found.trials[2]) == suggest(GRAPH, train=SPLITS.train[0], epochs=8, hidden=8)
     recipes = [recipe_of(trial) for trial in found.trials]
     assert len(set(recipes)) == len(recipes)
     assert {one.epochs for one in recipes} == {8}
@@ -245,11 +246,12 @@ def test_a_batch_that_does_not_fit_in_memory_is_divided_and_logged_once(monkeypa
 
 
 def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_path):
-    monkeypatch.setattr(auto_module, "KEPT_TRIALS", 3)
+    monkeypatch.setattr(auto_module, "KEPT_TRIALS", 2)
     kept = []
     monkeypatch.setattr(AutoSearch, "finish", lambda self: kept.extend(t.row["trial"] for t in self.trained if t.run))
     search(out=tmp_path / "kept")
     assert {0, 1} <= set(kept)
+    assert len(kept) == 4
     assert sorted(int(path.name) for path in (tmp_path / "kept" / "trials").iterdir()) == sorted(kept)
 
 

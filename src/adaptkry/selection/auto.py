@@ -346,13 +346,12 @@ class AutoSearch:
                 save_trial(trained.run, self.trial_folder(row["trial"]))
             self.journal.add(str(row["trial"]), {name: value for name, value in row.items() if name != "trial"})
         self.on_trial(row)
-        kept = [i for i, other in enumerate(self.trained) if other.run is not None]
+        kept = [i for i, other in enumerate(self.trained) if other.run and other.row["method"] not in REFERENCES]
         if len(kept) > KEPT_TRIALS:
             worst = min(kept, key=lambda i: self.trained[i].row["validation"] or -1.0)
-            if self.trained[worst].row["method"] not in REFERENCES:
-                self.trained[worst] = TrainedTrial(self.trained[worst].row, None)
-                if self.journal:
-                    shutil.rmtree(self.trial_folder(worst), ignore_errors=True)
+            self.trained[worst] = TrainedTrial(self.trained[worst].row, None)
+            if self.journal:
+                shutil.rmtree(self.trial_folder(worst), ignore_errors=True)
 
     def report(self, what: str) -> None:
         """Report progress."""
