@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from adaptkry.graphs.splits import stratified
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
-from adaptkry.selection.ensemble_selection import greedy_counts, greedy_shares
+from adaptkry.selection.ensemble_selection import greedy_counts, greedy_shares, selection_seconds
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import combine_runs
 from adaptkry.training.fit import fit
@@ -113,3 +113,10 @@ def test_failed_members_have_no_share_and_runs_without_predictions_are_refused(p
     broken.predicted = None
     with pytest.raises(ValueError, match="needs the predictions of its members"):
         greedy_shares([broken], GRAPH.y, SPLITS, "accuracy")
+
+
+def test_a_time_limit_ends_the_selection_after_at_least_one_round(parts):
+    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy", seconds=0.0)
+    assert sorted(share for weights in shares for share in weights)[-2:] == [1.0, 1.0]  # one member per split
+    assert selection_seconds(10, 2, SPLITS, "roc_auc") > selection_seconds(10, 2, SPLITS, "accuracy") > 0
+    assert selection_seconds(50, 2, SPLITS, "accuracy") == selection_seconds(500, 2, SPLITS, "accuracy")

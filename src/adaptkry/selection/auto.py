@@ -28,7 +28,7 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import PER_MEMBER, Recipe, check_names
 from adaptkry.models.suggest import suggest
 from adaptkry.selection.compare import half_width, summarise
-from adaptkry.selection.ensemble_selection import greedy_shares
+from adaptkry.selection.ensemble_selection import greedy_shares, selection_seconds
 from adaptkry.selection.grid import alternatives, group_into_batches
 from adaptkry.selection.portfolio import method_recipe, portfolio
 from adaptkry.selection.sampler import draw_at_random, has_optuna, propose
@@ -50,7 +50,8 @@ REFERENCES = ("gcn", "mlp")  # always tried, so that the report can say what the
 TOGETHER = 8  # recipes trained as one batch on a GPU
 LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
-RESERVE = 0.03  # share of the time that is kept for the selection and the test of the ensemble
+RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
+SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 3  # the search changes the settings of this many best shapes in turn
 FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine_hops",
@@ -243,7 +244,14 @@ class AutoSearch:
     @property
     def left(self) -> float:
         """Seconds that are left for training."""
-        return (1 - RESERVE) * self.time_limit - self.elapsed
+        return (1 - RESERVE) * self.time_limit - self.elapsed - self.selection_time
+
+    @property
+    def selection_time(self) -> float:
+        """Seconds that are kept for the selection of the ensemble."""
+        metric, classes = self.data.info.metric, self.data.graph.classes
+        estimated = selection_seconds(len(self.trained) + 1, classes, self.splits, metric, self.device)
+        return min(SELECTION_SHARE * self.time_limit, estimated)
 
     @property
     def rows(self) -> list[Trial]:
@@ -426,7 +434,8 @@ class AutoSearch:
             )
         parts = [trained.run for trained in self.trained if trained.run is not None]
         metric = self.data.info.metric
-        shares = greedy_shares(parts, self.data.labels, self.splits, metric)
+        seconds = max((1 - RESERVE) * self.time_limit - self.elapsed, self.selection_time)
+        shares = greedy_shares(parts, self.data.labels, self.splits, metric, device=self.device, seconds=seconds)
         ensemble = combine_runs(parts, shares, self.data, self.splits, combine="greedy", test=self.test)
         baselines = self.baseline_scores(parts) if self.test else {}
         result = AutoResult(ensemble, self.rows, baselines, effects_of(self.rows), self.elapsed)

@@ -3,6 +3,8 @@
 Only the validation nodes of a split choose its members and their shares; test nodes are not used.
 """
 
+import math
+import time
 from collections.abc import Sequence
 
 import torch
@@ -14,9 +16,13 @@ from adaptkry.training.run import Run
 
 SELECTION_ROUNDS = 50  # members added per split, with repetition
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
+ROUND_SECONDS = {"accuracy": 5e-9, "roc_auc": 1e-7}  # on one core, per candidate, node and class
+GPU_SPEED = 30  # times as fast on a GPU, roughly
 
 
-def greedy_counts(probabilities: Tensor, classes: Tensor, metric: str, rounds: int = SELECTION_ROUNDS) -> Tensor:
+def greedy_counts(
+    probabilities: Tensor, classes: Tensor, metric: str, rounds: int = SELECTION_ROUNDS, seconds: float = math.inf
+) -> Tensor:
     """Return how often each candidate is in the ensemble: [k].
 
     In every round the candidate is added with which the mean of the probabilities scores best; of equally good ones
@@ -27,6 +33,7 @@ def greedy_counts(probabilities: Tensor, classes: Tensor, metric: str, rounds: i
         classes: the true classes [m].
         metric: "accuracy" or "roc_auc".
         rounds: number of rounds.
+        seconds: time limit; at least one round is completed.
 
     >>> right, wrong = [0.9, 0.1], [0.2, 0.8]
     >>> greedy_counts(torch.tensor([[right, wrong], [wrong, right], [right, right]]), torch.tensor([0, 0]), "accuracy")
@@ -34,25 +41,46 @@ def greedy_counts(probabilities: Tensor, classes: Tensor, metric: str, rounds: i
     """
     k, m, _ = probabilities.shape
     measure = pick_metric(metric)
-    classes_of_all, mask = classes.expand(k, -1), torch.ones(k, m, dtype=torch.bool)
-    total, counts = torch.zeros_like(probabilities[0]), torch.zeros(k, dtype=torch.long)
+    end = time.monotonic() + seconds
+    classes_of_all = classes.expand(k, -1)
+    mask = torch.ones(k, m, dtype=torch.bool, device=probabilities.device)
+    right = probabilities.gather(2, classes_of_all[:, :, None])[:, :, 0]  # [k, m] probability of the true class
+    sums = torch.empty_like(probabilities)  # [k, m, c] sums of probabilities, whose scores are those of means
+    total, total_right = torch.zeros_like(probabilities[0]), torch.zeros_like(right[0])  # [m, c], [m]
+    counts = torch.zeros(k, dtype=torch.long)
     best_counts, best = counts, (-torch.inf, -torch.inf)
     for number in range(1, rounds + 1):
-        means = (total + probabilities) / number  # [k, m, c]
-        scores = torch.nan_to_num(measure(means, classes_of_all, mask).double(), nan=-1.0)  # [k]
-        likelihood = means.gather(2, classes_of_all[:, :, None]).clamp(min=1e-12).log().mean((1, 2)).double()  # [k]
+        torch.add(total, probabilities, out=sums)
+        scores = torch.nan_to_num(measure(sums, classes_of_all, mask).double(), nan=-1.0)  # [k]
+        likelihood = ((total_right + right) / number).clamp(min=1e-12).log().mean(1).double()  # [k]
         is_best = scores >= scores.max() - 1e-12
         winner = int(torch.where(is_best, likelihood, -torch.inf).argmax())
-        total, counts = total + probabilities[winner], counts.clone()
+        total, total_right, counts = total + probabilities[winner], total_right + right[winner], counts.clone()
         counts[winner] += 1
         value = (float(scores[winner]), float(likelihood[winner]))
         if value[0] > best[0] + 1e-12 or (value[0] >= best[0] - 1e-12 and value[1] > best[1] + 1e-6):
             best, best_counts = value, counts
+        if time.monotonic() > end:
+            break
     return best_counts
 
 
+def selection_seconds(candidates: int, classes: int, splits: Splits, metric: str, device: str = "cpu") -> float:
+    """Estimate the time of `greedy_shares`."""
+    nodes = int(splits.validation.sum())  # of all splits
+    speed = GPU_SPEED if device.startswith("cuda") else 1
+    return SELECTION_ROUNDS * ROUND_SECONDS[metric] * min(candidates, CANDIDATES) * nodes * classes / speed
+
+
 def greedy_shares(
-    parts: Sequence[Run], labels: Tensor, splits: Splits, metric: str, rounds: int = SELECTION_ROUNDS
+    parts: Sequence[Run],
+    labels: Tensor,
+    splits: Splits,
+    metric: str,
+    rounds: int = SELECTION_ROUNDS,
+    *,
+    device: str = "cpu",
+    seconds: float = math.inf,
 ) -> list[list[float]]:
     """Return the share of each member of each part in the ensemble of its split.
 
@@ -62,7 +90,10 @@ def greedy_shares(
         splits: the splits.
         metric: "accuracy" or "roc_auc".
         rounds: number of members added per split, with repetition.
+        device: where to compute.
+        seconds: time limit; if it is too short, fewer members are added.
     """
+    end = time.monotonic() + seconds
     shares = [[0.0] * len(part.members) for part in parts]
     for split in range(len(splits)):
         found = [
@@ -76,7 +107,8 @@ def greedy_shares(
             continue
         nodes = splits.validation[split].nonzero()[:, 0]
         probabilities = torch.stack([_predicted(parts[p])[i, nodes] for _, p, i in best_first])  # [k, m, c]
-        counts = greedy_counts(probabilities, labels[nodes], metric, rounds)
+        left = (end - time.monotonic()) / (len(splits) - split)
+        counts = greedy_counts(probabilities.to(device), labels[nodes].to(device), metric, rounds, left)
         for (_, p, i), count in zip(best_first, counts.tolist(), strict=True):
             shares[p][i] = count / int(counts.sum())
     return shares
