@@ -245,6 +245,33 @@ def test_a_batch_that_does_not_fit_in_memory_is_divided_and_logged_once(monkeypa
     assert caplog.text.count("do not fit in memory") == 1
 
 
+def test_a_recipe_that_does_not_fit_in_memory_is_trained_on_some_splits_at_a_time(monkeypatch, caplog):
+    sizes = []
+
+    def limited_fit(data, recipes, splits, **options):
+        sizes.append(len(splits))
+        if len(splits) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 1 GiB")
+        return fit(data, recipes, splits, **options)
+
+    batch = [recipe("adaptkry", degree=2, epochs=30, hidden=8, mlp_lr=rate) for rate in (0.01, 0.02)]
+    monkeypatch.setattr(AutoSearch, "batches", lambda *_: iter([batch[:1], batch[1:]]))
+    monkeypatch.setattr(trial_module, "fit", limited_fit)
+    five = schemes.stratified(GRAPH.y, count=5)
+    with caplog.at_level(logging.INFO, "adaptkry"):
+        result = search(splits=five)
+    assert sizes == [5, 2, 3, 1, 2] * 2
+    assert caplog.text.count("do not fit in memory") == 1
+    part = result.ensemble.parts[0]
+    assert part.predicted is not None
+    assert [member.split for member in part.members] == [one.split for one in part.results] == list(range(5))
+    torch.testing.assert_close(part.predicted, part.member_probabilities(GRAPH), atol=1e-5, rtol=0)
+    for split in range(5):  # every member was trained and validated on its own split
+        mask = five.validation[split]
+        right = (part.predicted[split].argmax(1) == GRAPH.y)[mask].float().mean()
+        assert part.results[split].validation == pytest.approx(float(right), abs=1e-6)
+
+
 def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_path):
     monkeypatch.setattr(auto_module, "KEPT_TRIALS", 2)
     kept = []

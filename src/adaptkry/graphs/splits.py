@@ -91,8 +91,13 @@ class Splits:
         """The first `count` splits; the warnings, which are about all splits, are kept."""
         if not 1 <= checks.count(count, "the number of splits") <= len(self):
             raise ValueError(f"the number of splits must be between 1 and {len(self)}; got {count}.")
-        first = {part: getattr(self, part)[:count] for part in PARTS}
-        return replace(self, **first, seeds=self.seeds[:count])
+        return self.only(range(count))
+
+    def only(self, numbers: Sequence[int]) -> "Splits":
+        """Some of the splits, by their numbers; the warnings, which are about all splits, are kept."""
+        chosen = list(numbers)
+        seeds = tuple(self.seeds[i] for i in chosen) if self.seeds else ()
+        return replace(self, **{part: getattr(self, part)[chosen] for part in PARTS}, seeds=seeds)
 
 
 def _range(sizes: Tensor) -> str:

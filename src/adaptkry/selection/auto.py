@@ -228,6 +228,7 @@ class AutoSearch:
     trained: list[TrainedTrial] = field(default_factory=list)
     whole_trainings: int = 0  # batches that the time limit did not end
     needed: float = math.inf  # seconds that the fastest batch that it ended would have taken
+    is_divided: bool = False  # whether memory did not suffice for some batch
     fitting: dict[str, int] = field(default_factory=dict)  # recipes of a method that fit in memory as one batch
     starts: list[float] = field(default_factory=list)  # seconds from the beginning of a batch to its first check
     spent_before: float = 0.0  # seconds of an interrupted search that is resumed
@@ -335,7 +336,7 @@ class AutoSearch:
         for start in range(0, len(recipes), most):
             part = recipes[start : start + most]
             found = train_trials(self.data, part, self.splits, self.device, predict=True, callbacks=callbacks,
-                                 quiet=bool(self.fitting))  # fmt: skip
+                                 on_divided=self.log_divided)  # fmt: skip
             smallest = min(trained.together for trained in found)
             if smallest < len(part):
                 self.fitting[recipes[0].method] = smallest
@@ -344,6 +345,12 @@ class AutoSearch:
         self.whole_trainings += not was_ended
         if len(checked) > 1:
             self.starts.append(checked[1][1] - checked[0][1])
+
+    def log_divided(self, message: str) -> None:
+        """Log that memory does not suffice for whole batches, but only once."""
+        if not self.is_divided:
+            self.is_divided = True
+            log.info(message)
 
     def add(self, trained: TrainedTrial) -> None:
         """Record a trial; weights are kept for the best ones only."""

@@ -2,8 +2,10 @@
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
+
+import torch
 
 from adaptkry.common import rows, timing
 from adaptkry.graphs.splits import Splits
@@ -11,7 +13,7 @@ from adaptkry.models.recipe import Recipe
 from adaptkry.training.data import GraphData, batch_size_that_fits
 from adaptkry.training.fit import choose_device, fit
 from adaptkry.training.loop import Callback
-from adaptkry.training.run import Run
+from adaptkry.training.run import Run, join_splits
 
 log = logging.getLogger("adaptkry")
 
@@ -35,7 +37,7 @@ def train_trials(
     *,
     predict: bool = False,
     callbacks: Iterable[Callback] = (),
-    quiet: bool = False,
+    on_divided: Callable[[str], object] = log.info,
 ) -> list[TrainedTrial]:
     """Train recipes as one batch, or as several smaller ones if they do not fit in memory.
 
@@ -46,7 +48,7 @@ def train_trials(
         device: "auto", "cpu" or "cuda".
         predict: whether to keep the class probabilities of all nodes.
         callbacks: as in `fit`.
-        quiet: whether not to log that smaller batches are used.
+        on_divided: called with a message if smaller batches are used.
     """
     torch_device, callbacks = choose_device(device), list(callbacks)
     is_single = len(recipes) == 1
@@ -55,7 +57,8 @@ def train_trials(
     runs, reason = [], ""
 
     def train() -> None:
-        runs.append(fit(data, recipes, splits, device=device, test=False, predict=predict, callbacks=callbacks))
+        options = {"device": device, "test": False, "predict": predict, "callbacks": callbacks}
+        runs.append(fit_within_memory(data, recipes, splits, on_divided, options))
 
     try:
         seconds = timing.seconds(train, torch_device) / len(recipes) if fits else 0.0
@@ -63,14 +66,10 @@ def train_trials(
         seconds, reason = 0.0, str(error).partition("\n")[0] or type(error).__name__
     if not runs and not is_single:
         half = len(recipes) // 2
-        if not quiet:
-            log.info(f"{len(recipes)} recipes do not fit in memory as one batch; smaller batches are used")
+        on_divided(f"{len(recipes)} recipes do not fit in memory as one batch; smaller batches are used")
+        options = {"predict": predict, "callbacks": callbacks, "on_divided": lambda _: None}
         parts = (recipes[:half], recipes[half:])
-        return [
-            trained
-            for part in parts
-            for trained in train_trials(data, part, splits, device, predict=predict, callbacks=callbacks, quiet=True)
-        ]
+        return [trained for part in parts for trained in train_trials(data, part, splits, device, **options)]
     common = {"graph": data.name, "metric": data.info.metric, "scheme": splits.scheme, "splits": len(splits)}
     common |= {"split_seeds": list(splits.seeds), **rows.provenance(torch_device)}
     found = []
@@ -79,6 +78,26 @@ def train_trials(
         scores = [None] * len(splits) if run is None else validation_scores(run)
         found.append(TrainedTrial(trial_row(recipe, scores, reason) | {"seconds": seconds} | common, run, len(recipes)))
     return found
+
+
+def fit_within_memory(
+    data: GraphData,
+    recipes: Sequence[Recipe],
+    splits: Splits,
+    on_divided: Callable[[str], object],
+    options: dict[str, Any],
+) -> Run:
+    """Train recipes as one batch; if memory does not suffice for a single recipe, some of the splits at a time."""
+    try:
+        return fit(data, recipes, splits, **options)
+    except (MemoryError, torch.OutOfMemoryError):
+        if len(recipes) > 1 or len(splits) == 1:
+            raise
+    on_divided(f"{len(splits)} splits do not fit in memory as one batch; smaller batches are used")
+    half = len(splits) // 2
+    halves = splits.only(range(half)), splits.only(range(half, len(splits)))
+    first, second = (fit_within_memory(data, recipes, part, lambda _: None, options) for part in halves)
+    return join_splits(first, second, half)
 
 
 def validation_scores(run: Run) -> list[float | None]:

@@ -195,6 +195,31 @@ class Run:
         return save_run(self, folder)
 
 
+def join_splits(first: Run, second: Run, offset: int) -> Run:
+    """Return one run of the members of both, which have the same recipe.
+
+    Args:
+        first: trained on the splits 0 .. offset - 1.
+        second: trained on the splits from `offset` on, which it numbers from 0.
+        offset: number of splits of the first.
+    """
+    epochs = max(len(curve) for run in (first, second) for curve in run.curves.values())
+
+    def longest(curve: np.ndarray) -> np.ndarray:  # [epochs, b]
+        return np.pad(curve, ((0, epochs - len(curve)), (0, 0)), constant_values=np.nan)
+
+    predicted = [run.predicted for run in (first, second) if run.predicted is not None]
+    return replace(
+        first,
+        members=first.members + [replace(member, split=member.split + offset) for member in second.members],
+        weights={name: torch.cat([w, second.weights[name]]) for name, w in first.weights.items()},
+        curves={name: np.hstack([longest(c), longest(second.curves[name])]) for name, c in first.curves.items()},
+        results=first.results + [replace(result, split=result.split + offset) for result in second.results],
+        info=replace(first.info, confusion=None),
+        predicted=torch.cat(predicted) if len(predicted) == 2 else None,
+    )
+
+
 WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them [b]
 
 
