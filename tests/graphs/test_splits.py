@@ -247,3 +247,11 @@ A, B, C = masks("x..."), masks(".x.."), masks("..x.")
 def test_bad_splits_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_some_splits_can_be_chosen_by_their_numbers():
+    five = splits.stratified(torch.arange(60) % 3, count=5)
+    some = five.only([3, 1])
+    assert some.seeds == (3, 1)
+    assert torch.equal(some.validation, five.validation[[3, 1]])
+    assert splits.from_masks(five.train, five.validation, five.test).only(range(2)).seeds == ()

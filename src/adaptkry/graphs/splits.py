@@ -91,7 +91,8 @@ class Splits:
         """The first `count` splits; the warnings, which are about all splits, are kept."""
         if not 1 <= checks.count(count, "the number of splits") <= len(self):
             raise ValueError(f"the number of splits must be between 1 and {len(self)}; got {count}.")
-        return self.only(range(count))
+        first = {part: getattr(self, part)[:count] for part in PARTS}  # views
+        return replace(self, **first, seeds=self.seeds[:count])
 
     def only(self, numbers: Sequence[int]) -> "Splits":
         """Some of the splits, by their numbers; the warnings, which are about all splits, are kept."""

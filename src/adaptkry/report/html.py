@@ -41,7 +41,7 @@ def read_facts(path: Path) -> dict:
     file = path if path.is_file() else path / "facts.json"
     if not file.exists():
         raise FileNotFoundError(
-            f"a report needs folders that `adaptkry fit` or `adaptkry compare` finished; {path} has no facts.json. "
+            f"a report needs folders that `adaptkry fit`, `auto` or `compare` finished; {path} has no facts.json. "
             "Check the path, or write it in Python: adaptkry.report.run_report.write_pages(...)."
         )
     try:
