@@ -1,6 +1,6 @@
 """Auto: the best ensemble that can be trained on a graph in a given time, for users who do not want to choose settings.
 
-First the baselines (MLP and GCN) and the suggested settings are trained, then the portfolio (`portfolio.toml`), then
+First the suggested settings and the baselines (GCN and MLP) are trained, then the portfolio (`portfolio.toml`), then
 settings around the best, proposed by Optuna. Greedy selection on validation nodes combines the trained members of every
 split, and the ensemble is evaluated once on test nodes.
 """
@@ -48,12 +48,13 @@ SUMMARY = "auto.json"
 WORK = "trials"  # folder of the trained trials while the search runs
 REFERENCES = ("gcn", "mlp")  # always tried, so that the report can say what the edges contribute
 TOGETHER = 8  # recipes trained as one batch on a GPU
+FIRST_RATES = 2  # recipes of a shape that are tried at first
 LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
 SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
-VARIED_SHAPES = 3  # the search changes the settings of this many best shapes in turn
+VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn
 FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine_hops",
            "structure", "batch_norm", "layer_norm", "label_hops")  # fmt: skip
 
@@ -285,24 +286,34 @@ class AutoSearch:
         return max(1, min(TOGETHER, int(EXPECTED_SHARE * self.left / max(np.median(times), 1e-3)))) if times else 1
 
     def batches(self, published: Recipe | None, suggested: Recipe) -> Iterator[list[Recipe]]:
-        """Yield batches of recipes: baselines, portfolio, search."""
+        """Yield batches of recipes: baselines, portfolio, search.
+
+        Every shape of the portfolio is tried with one or two rates first; the better half of them with all rates.
+        """
         baselines = [self.baselines(method, suggested) for method in REFERENCES]
-        yield from ([recipes[0]] for recipes in baselines)  # one of each first, since time may be short
         yield [published or suggested]
-        if self.together() > 1:
-            yield from (batch for recipes in baselines for batch in group_into_batches(recipes))
+        yield from ([recipes[0]] for recipes in baselines)  # one of each first, since time may be short
         groups = list(portfolio(self.data, published, suggested, self.fixed))
-        while groups:  # in turns, if not all recipes of a group train as one batch
-            for group in list(groups):
+        for group in groups:
+            yield group[: min(FIRST_RATES, self.together())]
+        groups.sort(key=self.best_validation, reverse=True)
+        for group in groups[: -(-len(groups) // 2)]:
+            while group:
                 size = self.together()
                 batch, group[:] = group[:size], group[size:]
                 yield batch
-            groups = [group for group in groups if group]
+        if self.device.startswith("cuda"):
+            yield from (batch for recipes in baselines for batch in group_into_batches(recipes))
         for number in itertools.count():
             batch = self.propose_batch(number, self.together())
             if not batch:
                 return
             yield batch
+
+    def best_validation(self, group: Sequence[Recipe]) -> float:
+        """Return the best mean validation score of the recipes of a group so far; minus infinity if there is none."""
+        scores = [row["validation"] for row in self.rows if row["validation"] is not None and recipe_of(row) in group]
+        return max(scores, default=-math.inf)
 
     def baselines(self, method: str, suggested: Recipe) -> list[Recipe]:
         """Return the recipes of a baseline: its default first, then its fallback grid."""
