@@ -93,13 +93,14 @@ def test_json_of_commands_that_describe_graphs(files, run):
 def test_fit_names_suggested_settings_in_one_line_and_inspect_gives_the_reasons(files, command, run, tmp_path):
     words = ["--epochs", 2, "--splits", 1, "--set", "hidden=7"]
     printed = " ".join(command("fit", *files, *words, "--out", "a", cwd=tmp_path).err.split())
-    line = "settings suggested for this graph: taus 0.5, 1.0; degree 4; tied False; hop_norm True; standardise True."
-    assert f"1 stratified split as one batch, at most 2 epochs {line} `adaptkry inspect GRAPH`" in printed
+    line = "settings suggested for this graph: taus 0.5, 1.0; degree 4; tied False; hop_norm True; standardise True;"
+    assert f"1 stratified split as one batch, at most 2 epochs {line}" in printed
+    assert "`adaptkry inspect GRAPH`" in printed
     shown = run("inspect", *files)
     found = json.loads(run("inspect", *files, "--json"))["suggested"]
     assert all(reason["why"] in shown for reason in found)
     assert "`adaptkry fit` uses them" in shown
-    assert {"taus": [0.5, 1.0], "degree": 4} in [reason["settings"] for reason in found]
+    assert found[0]["settings"]["taus"] == [0.5, 1.0]
     printed = command("fit", *files, *words, "--method", "mlp", "--set", "standardise=true", "--out", "b", cwd=tmp_path)
     assert "suggested" not in printed.err  # the defaults of the method, and what was given
 
