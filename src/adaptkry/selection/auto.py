@@ -53,6 +53,8 @@ LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
 SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
+LARGE_INPUT = 1_000_000  # entries of the features, from which recipes have CPU_SETTINGS on the CPU
+CPU_SETTINGS = {"hidden": 64, "filter_dropout": 0.0}  # dropout of all terms takes five times the rest of an epoch
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn
 FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine_hops",
@@ -262,13 +264,21 @@ class AutoSearch:
 
     def run(self) -> None:
         """Train batch after batch until the time is over or nothing is left to try."""
-        suggested = suggest(self.data.graph, train=self.splits.train[0], **self.fixed)
+        suggested = suggest(self.data.graph, train=self.splits.train[0], **self.settings)
         is_published = not self.data.has_suggested("adaptkry")
-        published = self.data.recipe("adaptkry", **self.fixed) if is_published else None
+        published = self.data.recipe("adaptkry", **self.settings) if is_published else None
         for batch in self.batches(published, suggested):
             if self.trained and (self.left < self.shortest() or self.should_stop()):
                 return
             self.train(batch)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of all recipes: those of the user, and on the CPU settings that save time on large inputs."""
+        graph = self.data.graph
+        width = 0 if graph.features is None else graph.features.shape[1]
+        is_slow = not self.device.startswith("cuda") and graph.nodes * width > LARGE_INPUT
+        return (CPU_SETTINGS if is_slow else {}) | self.fixed
 
     def shortest(self) -> float:
         """Seconds below which it is not worth to begin another batch.
@@ -293,7 +303,7 @@ class AutoSearch:
         baselines = [self.baselines(method, suggested) for method in REFERENCES]
         yield [published or suggested]
         yield from ([recipes[0]] for recipes in baselines)  # one of each first, since time may be short
-        groups = list(portfolio(self.data, published, suggested, self.fixed))
+        groups = list(portfolio(self.data, published, suggested, self.settings))
         for group in groups:
             yield group[: min(FIRST_RATES, self.together())]
         groups.sort(key=self.best_validation, reverse=True)
@@ -396,7 +406,7 @@ class AutoSearch:
             return []
         bases = [group[0] for group in group_into_batches(map(recipe_of, good))][:VARIED_SHAPES]
         base = bases[number % len(bases)]
-        space = space_of(base, set(self.fixed), self.data.graph.is_directed)
+        space = space_of(base, set(self.settings), self.data.graph.is_directed)
         seed = 1_000_003 * self.seed + number
         same = [(vars(recipe_of(row)), row["validation"]) for row in good if row["method"] == base.method]
         shape_names = sorted(name for name in space if name not in PER_MEMBER)
