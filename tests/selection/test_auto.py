@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -85,6 +86,13 @@ def test_the_ensemble_is_tested_once_and_compared_over_the_same_splits(found):
     assert comparison["largest class"]["scores"] == pytest.approx([float(share) for share in shares])
     assert found.summary().startswith(found.ensemble.summary(warnings=False))
     assert not any("test" in trial for trial in found.trials)
+
+
+def test_scores_that_are_missing_are_none_in_a_comparison(found):
+    found = replace(found, baselines={"mlp": [None, None]})
+    (mlp, ensemble) = json.loads(json.dumps(found.comparison(), allow_nan=False))
+    assert (mlp["scores"], mlp["mean"], mlp["difference"]) == ([None, None], None, None)
+    assert ensemble["scores"] == found.ensemble.test_scores.tolist()
 
 
 def test_the_baselines_are_those_of_fit(found):

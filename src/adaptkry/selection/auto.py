@@ -53,7 +53,7 @@ LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
 SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
-LARGE_INPUT = 1_000_000  # entries of the features, from which recipes have CPU_SETTINGS on the CPU
+SMALL_GRAPH = 500  # nodes, from which recipes have CPU_SETTINGS on the CPU
 CPU_SETTINGS = {"hidden": 64, "filter_dropout": 0.0}  # dropout of all terms takes five times the rest of an epoch
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn
@@ -101,7 +101,7 @@ class AutoResult:
     def comparison(self) -> list[dict[str, Any]]:
         """Return the test scores of the baselines and of the ensemble, which is the last entry.
 
-        Each entry has `name`, `scores` per split [s], `mean`, `std`, `low` and `high` (the 95 % interval of the mean),
+        Each entry has `name`, `scores` per split [s] (None if not tested), `mean`, `std`, `low` and `high` (the 95 % interval of the mean),
         and the mean difference to the ensemble over the same splits, `difference`, with its `half_width`.
         """
         scores = {name: np.array(values, dtype=float) for name, values in self.baselines.items()}
@@ -110,7 +110,8 @@ class AutoResult:
         for name, of_splits in scores.items():  # [s]; NaN where nothing was tested
             differences = of_splits - scores["ensemble"]
             known = differences[~np.isnan(differences)]
-            entry = {"name": name, "scores": of_splits.tolist(), **summarise(of_splits)}
+            plain = [None if np.isnan(score) else float(score) for score in of_splits]  # NaN is not valid JSON
+            entry = {"name": name, "scores": plain, **summarise(of_splits)}
             entry["difference"] = float(known.mean()) if len(known) else None
             found.append(entry | {"half_width": half_width(known)})
         return found
@@ -274,10 +275,8 @@ class AutoSearch:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of all recipes: those of the user, and on the CPU settings that save time on large inputs."""
-        graph = self.data.graph
-        width = 0 if graph.features is None else graph.features.shape[1]
-        is_slow = not self.device.startswith("cuda") and graph.nodes * width > LARGE_INPUT
+        """The settings of all recipes: those of the user, and on the CPU settings that save time."""
+        is_slow = not self.device.startswith("cuda") and self.data.graph.nodes > SMALL_GRAPH
         return (CPU_SETTINGS if is_slow else {}) | self.fixed
 
     def shortest(self) -> float:
