@@ -101,8 +101,9 @@ class AutoResult:
     def comparison(self) -> list[dict[str, Any]]:
         """Return the test scores of the baselines and of the ensemble, which is the last entry.
 
-        Each entry has `name`, `scores` per split [s] (None if not tested), `mean`, `std`, `low` and `high` (the 95 % interval of the mean),
-        and the mean difference to the ensemble over the same splits, `difference`, with its `half_width`.
+        Each entry has `name`, `scores` per split [s] (None if not tested), `mean`, `std`, `low` and `high` (the 95 %
+        interval of the mean), and the mean difference to the ensemble over the same splits, `difference`, with its
+        `half_width`.
         """
         scores = {name: np.array(values, dtype=float) for name, values in self.baselines.items()}
         scores["ensemble"] = self.ensemble.test_scores
