@@ -33,8 +33,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.models.suggest import suggest as suggest
     from adaptkry.outofcore import BasisFolder as BasisFolder
     from adaptkry.outofcore import propagate as propagate
-    from adaptkry.selection.auto import AutoResult as AutoResult
     from adaptkry.selection.auto import auto as auto
+    from adaptkry.selection.auto_result import AutoResult as AutoResult
     from adaptkry.selection.compare import compare as compare
     from adaptkry.selection.tune import tune as tune
     from adaptkry.spectral.bases import BASES as BASES
@@ -120,7 +120,7 @@ _MODULES = {
     "load_run": "training.run_folder",
     "Ensemble": "training.ensemble",
     "auto": "selection.auto",
-    "AutoResult": "selection.auto",
+    "AutoResult": "selection.auto_result",
     "tune": "selection.tune",
     "compare": "selection.compare",
     # graphs larger than memory

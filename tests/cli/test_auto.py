@@ -12,7 +12,7 @@ from itertools import islice
 import pytest
 
 from adaptkry.cli.progress import search_progress
-from adaptkry.selection.auto import AutoSearch, Progress
+from adaptkry.selection.auto_search import AutoSearch, Progress
 
 QUICK = ("--epochs", 5, "--splits", 2, "--set", "hidden=8")
 

@@ -7,7 +7,7 @@ import pytest
 
 from adaptkry.models.recipe import recipe
 from adaptkry.report.auto_report import about_edges, auto_charts, auto_tables, trial_rows, what_mattered
-from adaptkry.selection.auto import AutoResult, effects_of
+from adaptkry.selection.auto_result import AutoResult, effects_of
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import fit
 

@@ -18,8 +18,11 @@ from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.models.suggest import suggest
 from adaptkry.selection import auto as auto_module
+from adaptkry.selection import auto_search
 from adaptkry.selection import trial as trial_module
-from adaptkry.selection.auto import AutoSearch, auto, effects_of
+from adaptkry.selection.auto import auto
+from adaptkry.selection.auto_result import effects_of
+from adaptkry.selection.auto_search import AutoSearch
 from adaptkry.selection.portfolio import portfolio
 from adaptkry.selection.trial import recipe_of
 from adaptkry.training.data import GraphData
@@ -281,9 +284,9 @@ def test_a_recipe_that_does_not_fit_in_memory_is_trained_on_some_splits_at_a_tim
 
 
 def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_path):
-    monkeypatch.setattr(auto_module, "KEPT_TRIALS", 2)
+    monkeypatch.setattr(auto_search, "KEPT_TRIALS", 2)
     kept = []
-    monkeypatch.setattr(AutoSearch, "finish", lambda self: kept.extend(t.row["trial"] for t in self.trained if t.run))
+    monkeypatch.setattr(auto_module, "finish", lambda self: kept.extend(t.row["trial"] for t in self.trained if t.run))
     search(out=tmp_path / "kept")
     assert {0, 1} <= set(kept)
     assert len(kept) == 4

@@ -28,7 +28,7 @@ from adaptkry.selection.space import (
     to_parameters,
     to_settings,
 )
-from adaptkry.selection.trial import best_trial, recipe_of, train_trials
+from adaptkry.selection.trial import best_trial, changed_recipe, recipe_of, train_trials
 from adaptkry.training.data import GraphData
 from adaptkry.training.fit import fit
 from adaptkry.training.run_folder import load_run
@@ -154,7 +154,7 @@ def test_trials_of_one_batch_equal_separate_trainings():
 
 def test_trials_of_one_shape_train_as_one_batch(monkeypatch):
     sizes = count_fits(monkeypatch)
-    fixed = {"layer_norm": False, "combine_hops": "sum", "tied": True}
+    fixed = {"layer_norm": False, "combine_hops": "sum", "tied": True, "structure_layer": False}
     tune(taus=(1.0,), degree=2, hop_norm=False, hidden=16, layers=2, **fixed)
     assert sizes == [4, 4, 1]  # two rounds, and the best settings
 
@@ -238,7 +238,11 @@ def test_every_method_has_a_space_whose_settings_are_valid_recipes(method):
     base = recipe(method)
     space = space_of(base, (), True)
     assert space
-    for found, _ in zip(propose(space, [], 0), range(5), strict=False):
+    data = GraphData(directed_csbm(nodes=20, seed=0))
+    proposals = [settings for settings, _ in zip(propose(space, [], 0), range(10), strict=False)]
+    valid = [settings for settings in proposals if changed_recipe(data, base, settings) is not None]
+    assert len(valid) >= 5
+    for found in valid:
         one = replace(base, **found)
         parameters = to_parameters(space, vars(one))
         unused = {name: 0 for name in parameters_of(space).keys() - parameters.keys()}

@@ -15,7 +15,7 @@ from adaptkry.cli.options import log
 if TYPE_CHECKING:
     from adaptkry.graphs.splits import Splits
     from adaptkry.models.recipe import Recipe
-    from adaptkry.selection.auto import AutoResult
+    from adaptkry.selection.auto_result import AutoResult
     from adaptkry.training.data import TrainingData
     from adaptkry.training.run import Run
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from adaptkry.report.elements import TableCell, cell, chart, series, table
 from adaptkry.report.run_report import percent, plain
-from adaptkry.selection.auto import AutoResult
+from adaptkry.selection.auto_result import AutoResult
 from adaptkry.selection.compare import half_width
 from adaptkry.selection.trial import Trial
 

@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -119,6 +120,16 @@ def trial_row(recipe: Recipe, scores: Sequence[float | None], reason: str) -> Tr
         "validation": sum(good) / len(good) if is_complete else None,
         "validations": list(scores),
     }
+
+
+def changed_recipe(data: GraphData, base: Recipe, settings: Mapping[str, Any]) -> Recipe | None:
+    """Return a recipe with other settings; None if they do not fit together or do not fit the graph."""
+    try:
+        changed = replace(base, **settings)
+        data.check_recipe(changed)
+    except ValueError:
+        return None
+    return changed
 
 
 def recipe_of(trial: Trial) -> Recipe:

@@ -8,7 +8,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from adaptkry.models.recipe import Recipe, check_names, recipe
 from adaptkry.selection.grid import group_into_batches
 from adaptkry.selection.sampler import propose
 from adaptkry.selection.space import Space, space_of
-from adaptkry.selection.trial import TRIALS, Trial, best_trial, recipe_of, train_trials
+from adaptkry.selection.trial import TRIALS, Trial, best_trial, changed_recipe, recipe_of, train_trials
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import fit, make_members, resolve_splits
 from adaptkry.training.run import Run
@@ -152,8 +152,8 @@ class Search:
         for settings in itertools.islice(proposals, PROPOSALS_PER_TRIAL * self.together):
             if len(recipes) == self.together:
                 break
-            candidate = replace(self.first[0], **settings)
-            if candidate not in tried and candidate not in self.first:
+            candidate = changed_recipe(self.data, self.first[0], settings)
+            if candidate is not None and candidate not in tried and candidate not in self.first:
                 recipes[candidate] = None
         return list(recipes)
 

@@ -8,7 +8,8 @@ from adaptkry.paper.measure import QUICK_EPOCHS, Measurement, RunOptions
 from adaptkry.paper.tables import OURS, difference_cell
 from adaptkry.paper.verdicts import target_reached
 from adaptkry.report import elements
-from adaptkry.selection.auto import REFERENCES, auto
+from adaptkry.selection.auto import auto
+from adaptkry.selection.auto_result import REFERENCES
 from adaptkry.training.ensemble import Ensemble
 
 ENSEMBLE, SINGLE = "ensemble", "best single training"

@@ -12,7 +12,7 @@ from adaptkry.paper.development import DEVELOPMENT, changed, is_user_file
 from adaptkry.paper.measure import Measurement, RunOptions, development_splits, trained, trained_together
 from adaptkry.paper.tables import OURS, difference_cell, signed
 from adaptkry.report import elements
-from adaptkry.selection.auto import REFERENCES
+from adaptkry.selection.auto_result import REFERENCES
 from adaptkry.selection.grid import variations
 from adaptkry.training.data import GraphData
 
