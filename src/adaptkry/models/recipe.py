@@ -10,15 +10,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from adaptkry.common import checks
-from adaptkry.common.choices import DIRECTIONS, MIXED_DIRECTIONS
+from adaptkry.common.choices import DIRECTIONS
 from adaptkry.common.lookup import pick
 from adaptkry.models.methods import METHODS
+from adaptkry.models.recipe_checks import check_settings
 from adaptkry.models.stages import (
     CombineHops,
     Input,
-    Linear,
-    MessagePassing,
-    PolynomialFilter,
     ResidualMLP,
     Stage,
     stage_from_dict,
@@ -162,110 +160,7 @@ class Recipe:
         for f in fields(self):
             if f.metadata["at_least"] is not None:
                 _check_range(f.name, getattr(self, f.name), HINTS[f.name] is int, **f.metadata)
-        self._check_stages()
-
-    def _check_stages(self) -> None:
-        """Refuse settings that have no effect on these stages, or that would fail later."""
-        if not self.stages or not self.stages[0].is_source:
-            given = type(self.stages[0]).__name__ if self.stages else "no stage"
-            raise ValueError(
-                f"stages must begin with Input, CombineHops or another source; got {given}. Put Input() first."
-            )
-        has_filter = any(isinstance(stage, PolynomialFilter) for stage in self.stages)
-        combines_hops = isinstance(self.stages[0], CombineHops)
-        if self.damping > 0 and not has_filter:
-            raise ValueError(
-                f"damping is for methods that filter while they train, such as jacobiconv; got {self.method}. "
-                "Leave it out."
-            )
-        if self.per_channel and not (
-            has_filter or (combines_hops and self.combine_hops == "sum" and not self.is_exact)
-        ):
-            given = f"{self.method} with combine_hops {self.combine_hops}" if combines_hops else self.method
-            raise ValueError(
-                f"per_channel is for methods that learn the weights of a sum of hops; got {given}. Leave it out."
-            )
-        if self.combine_hops != "sum" and (not combines_hops or self.is_exact):
-            raise ValueError(
-                f"combine_hops is for methods that combine hops and train by gradient descent, such as adaptkry; got "
-                f"{self.combine_hops} for {self.method}. Leave it out."
-            )
-        if self.combine_hops == "gate" and self.term_count == 1:
-            raise ValueError(
-                f"a gate needs several hops; got degree {self.degree} and terms {self.terms}. Use combine_hops sum."
-            )
-        basis = ALL_BASES[self.basis]
-        if basis.learned and not has_filter:
-            raise ValueError(
-                f"the basis {self.basis} is learned, so it needs a method that filters while it trains; got "
-                f"{self.method}. Use for example favardgnn."
-            )
-        missing = set(basis.required_options) - {name for name, _ in self.basis_options}
-        if missing:
-            raise ValueError(
-                f"the basis {self.basis} needs the options {' and '.join(basis.required_options)}; "
-                f"got {dict(self.basis_options) or 'none'}. Set basis_options, or use a method that has them."
-            )
-        if self.is_exact and self.stages != (CombineHops(), Linear("classes")):
-            raise ValueError(
-                f"the optimiser logistic solves for one linear layer only; got {self.method}, which has other layers. "
-                "Use asgc."
-            )
-        has_norm = any(isinstance(stage, ResidualMLP | MessagePassing) for stage in self.stages)
-        if self.layer_norm and not has_norm:
-            raise ValueError(
-                f"layer_norm is for methods with the stage ResidualMLP, such as adaptkry, or MessagePassing, such as "
-                f"gcn; got {self.method}. Leave it out."
-            )
-        is_structured = isinstance(self.stages[-1], ResidualMLP) and not self.propagates and self.layers > 1
-        if self.structure_layer and not is_structured:
-            raise ValueError(
-                "structure_layer is for methods that end with ResidualMLP and do not propagate while they train, such "
-                f"as adaptkry, with 2 layers or more; got {self.method} with layers {self.layers}. Leave it out."
-            )
-        if self.structure_layer and self.uses_training_labels:
-            raise ValueError(
-                "structure_layer needs another matrix than label_hops and correct_and_smooth, and a model has one; got "
-                "both. Leave one of them out."
-            )
-        if self.layer_norm and self.batch_norm:
-            raise ValueError("one of batch_norm and layer_norm can be true; got both. Set one of them to false.")
-        if self.label_smoothing and (self.loss == "binary" or self.is_exact):
-            given = "the optimiser logistic" if self.is_exact else "the loss binary"
-            raise ValueError(
-                f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out."
-            )
-        kinds = [stage.kind for stage in self.stages if isinstance(stage, MessagePassing)]
-        for name, is_set in (("residual", self.residual), ("self_weights", self.self_weights)):
-            if is_set and not kinds:
-                raise ValueError(
-                    f"{name} is for methods with graph convolutions, such as gcn; got {self.method}. Leave it out."
-                )
-        if self.self_weights and "sage" in kinds:
-            raise ValueError("self_weights is for gcn and gat, since sage always has them; got sage. Leave it out.")
-        if "gat" in kinds and (self.layers > 1 or self.residual) and self.hidden % self.heads:
-            raise ValueError(
-                f"hidden must be a multiple of heads; got hidden {self.hidden} and heads {self.heads}. Use for example "
-                f"hidden {-(-self.hidden // self.heads) * self.heads}."
-            )
-        if self.label_hops and (self.propagates or not any(isinstance(stage, ResidualMLP) for stage in self.stages)):
-            raise ValueError(
-                f"label_hops is for methods with the layers of adaptkry, which compute their basis before training; "
-                f"got {self.method}. Leave it out, or use adaptkry."
-            )
-        if self.correct_and_smooth and self.is_exact:
-            raise ValueError(
-                f"correct_and_smooth is for methods that do not train on validation nodes; got {self.method}. "
-                "Leave it out."
-            )
-        mixed = [direction for direction in self.directions if direction in MIXED_DIRECTIONS]
-        if "gat" in kinds and mixed:
-            raise ValueError(
-                f"{self.method} learns weights of edges, so directions must be both, out or in; got {mixed[0]}, which "
-                "is a product of two matrices. Choose one of those."
-            )
-        if self.terms == "first" and any(isinstance(stage, CombineHops) for stage in self.stages):
-            raise ValueError(f"{self.method} combines hops, so terms must be all or last; got first. Use mlp instead.")
+        check_settings(self)
 
     @property
     def uses_features_only(self) -> bool:

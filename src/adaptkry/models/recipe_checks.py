@@ -1,0 +1,148 @@
+"""Checks of recipes: settings that have no effect on a method's stages, or that would fail later, are refused."""
+
+from typing import TYPE_CHECKING
+
+from adaptkry.common.choices import MIXED_DIRECTIONS
+from adaptkry.models.stages import CombineHops, Linear, MessagePassing, PolynomialFilter, ResidualMLP
+from adaptkry.spectral.signal_bases import ALL_BASES
+
+if TYPE_CHECKING:
+    from adaptkry.models.recipe import Recipe
+
+
+def check_settings(recipe: "Recipe") -> None:
+    """Raise an error if some settings do not fit together."""
+    check_stages(recipe)
+    check_hops(recipe)
+    check_basis(recipe)
+    check_norms(recipe)
+    check_structure(recipe)
+    check_labels(recipe)
+    check_convolutions(recipe)
+
+
+def check_stages(recipe: "Recipe") -> None:
+    """Check the order of the stages, and that the optimiser can solve for them."""
+    if not recipe.stages or not recipe.stages[0].is_source:
+        given = type(recipe.stages[0]).__name__ if recipe.stages else "no stage"
+        raise ValueError(
+            f"stages must begin with Input, CombineHops or another source; got {given}. Put Input() first."
+        )
+    if recipe.is_exact and recipe.stages != (CombineHops(), Linear("classes")):
+        raise ValueError(
+            f"the optimiser logistic solves for one linear layer only; got {recipe.method}, which has other layers. "
+            "Use asgc."
+        )
+    if recipe.terms == "first" and any(isinstance(stage, CombineHops) for stage in recipe.stages):
+        raise ValueError(f"{recipe.method} combines hops, so terms must be all or last; got first. Use mlp instead.")
+
+
+def check_hops(recipe: "Recipe") -> None:
+    """Check how the weights of hops are learned."""
+    has_filter = any(isinstance(stage, PolynomialFilter) for stage in recipe.stages)
+    combines_hops = isinstance(recipe.stages[0], CombineHops)
+    if recipe.damping > 0 and not has_filter:
+        raise ValueError(
+            f"damping is for methods that filter while they train, such as jacobiconv; got {recipe.method}. "
+            "Leave it out."
+        )
+    if recipe.per_channel and not (
+        has_filter or (combines_hops and recipe.combine_hops == "sum" and not recipe.is_exact)
+    ):
+        given = f"{recipe.method} with combine_hops {recipe.combine_hops}" if combines_hops else recipe.method
+        raise ValueError(
+            f"per_channel is for methods that learn the weights of a sum of hops; got {given}. Leave it out."
+        )
+    if recipe.combine_hops != "sum" and (not combines_hops or recipe.is_exact):
+        raise ValueError(
+            f"combine_hops is for methods that combine hops and train by gradient descent, such as adaptkry; got "
+            f"{recipe.combine_hops} for {recipe.method}. Leave it out."
+        )
+    if recipe.combine_hops == "gate" and recipe.term_count == 1:
+        raise ValueError(
+            f"a gate needs several hops; got degree {recipe.degree} and terms {recipe.terms}. Use combine_hops sum."
+        )
+
+
+def check_basis(recipe: "Recipe") -> None:
+    """Check that the method can use the basis, and that the basis has the options it needs."""
+    has_filter = any(isinstance(stage, PolynomialFilter) for stage in recipe.stages)
+    basis = ALL_BASES[recipe.basis]
+    if basis.learned and not has_filter:
+        raise ValueError(
+            f"the basis {recipe.basis} is learned, so it needs a method that filters while it trains; got "
+            f"{recipe.method}. Use for example favardgnn."
+        )
+    missing = set(basis.required_options) - {name for name, _ in recipe.basis_options}
+    if missing:
+        raise ValueError(
+            f"the basis {recipe.basis} needs the options {' and '.join(basis.required_options)}; "
+            f"got {dict(recipe.basis_options) or 'none'}. Set basis_options, or use a method that has them."
+        )
+
+
+def check_norms(recipe: "Recipe") -> None:
+    """Check that there are layers to normalise, and one kind of norm only."""
+    has_norm = any(isinstance(stage, ResidualMLP | MessagePassing) for stage in recipe.stages)
+    if recipe.layer_norm and not has_norm:
+        raise ValueError(
+            f"layer_norm is for methods with the stage ResidualMLP, such as adaptkry, or MessagePassing, such as "
+            f"gcn; got {recipe.method}. Leave it out."
+        )
+    if recipe.layer_norm and recipe.batch_norm:
+        raise ValueError("one of batch_norm and layer_norm can be true; got both. Set one of them to false.")
+
+
+def check_structure(recipe: "Recipe") -> None:
+    """Check that a structure layer has a dense layer to be added to, and the matrix to itself."""
+    is_structured = isinstance(recipe.stages[-1], ResidualMLP) and not recipe.propagates and recipe.layers > 1
+    if recipe.structure_layer and not is_structured:
+        raise ValueError(
+            "structure_layer is for methods that end with ResidualMLP and do not propagate while they train, such "
+            f"as adaptkry, with 2 layers or more; got {recipe.method} with layers {recipe.layers}. Leave it out."
+        )
+    if recipe.structure_layer and recipe.uses_training_labels:
+        raise ValueError(
+            "structure_layer needs another matrix than label_hops and correct_and_smooth, and a model has one; got "
+            "both. Leave one of them out."
+        )
+
+
+def check_labels(recipe: "Recipe") -> None:
+    """Check the settings that use training labels in other ways than as targets of the loss."""
+    if recipe.label_smoothing and (recipe.loss == "binary" or recipe.is_exact):
+        given = "the optimiser logistic" if recipe.is_exact else "the loss binary"
+        raise ValueError(f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out.")
+    if recipe.label_hops and (recipe.propagates or not any(isinstance(stage, ResidualMLP) for stage in recipe.stages)):
+        raise ValueError(
+            f"label_hops is for methods with the layers of adaptkry, which compute their basis before training; "
+            f"got {recipe.method}. Leave it out, or use adaptkry."
+        )
+    if recipe.correct_and_smooth and recipe.is_exact:
+        raise ValueError(
+            f"correct_and_smooth is for methods that do not train on validation nodes; got {recipe.method}. "
+            "Leave it out."
+        )
+
+
+def check_convolutions(recipe: "Recipe") -> None:
+    """Check the settings of graph convolutions."""
+    kinds = [stage.kind for stage in recipe.stages if isinstance(stage, MessagePassing)]
+    for name, is_set in (("residual", recipe.residual), ("self_weights", recipe.self_weights)):
+        if is_set and not kinds:
+            raise ValueError(
+                f"{name} is for methods with graph convolutions, such as gcn; got {recipe.method}. Leave it out."
+            )
+    if recipe.self_weights and "sage" in kinds:
+        raise ValueError("self_weights is for gcn and gat, since sage always has them; got sage. Leave it out.")
+    if "gat" in kinds and (recipe.layers > 1 or recipe.residual) and recipe.hidden % recipe.heads:
+        raise ValueError(
+            f"hidden must be a multiple of heads; got hidden {recipe.hidden} and heads {recipe.heads}. Use for example "
+            f"hidden {-(-recipe.hidden // recipe.heads) * recipe.heads}."
+        )
+    mixed = [direction for direction in recipe.directions if direction in MIXED_DIRECTIONS]
+    if "gat" in kinds and mixed:
+        raise ValueError(
+            f"{recipe.method} learns weights of edges, so directions must be both, out or in; got {mixed[0]}, which "
+            "is a product of two matrices. Choose one of those."
+        )
