@@ -75,8 +75,16 @@ def test_homophilous_graphs_whose_features_are_words_have_settings_of_their_own(
         torch.from_numpy(np.stack(graph.adjacency.nonzero())).long(), words if is_sparse else graph.x, graph.y
     )
     found = suggest(graph)
-    expected = module.HOMOPHILOUS_WORDS if is_sparse and phi > 0 else module.GENERAL
+    expected = module.HOMOPHILOUS_WORDS if phi > 0 else module.GENERAL
+    expected = expected if is_sparse else module.GENERAL | module.FEW_COLUMNS
     assert {name: getattr(found, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(("columns", "degree"), [(8, 20), (8, 4), (100, 20)])
+def test_few_columns_have_a_layer_per_hop_and_structure_columns_if_degrees_are_high(columns, degree):
+    found = suggest(csbm(nodes=300, features=columns, degree=degree))
+    assert found.combine_hops == ("concat" if columns == 8 else "sum")
+    assert found.structure == (64 if columns == 8 and degree == 20 else 0)
 
 
 def test_homophily_is_unknown_without_labelled_edges():

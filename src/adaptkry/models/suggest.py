@@ -55,6 +55,12 @@ WORDS: Settings = {"normalise": True, "standardise": False}
 OTHER_SCALES: Settings = {"normalise": False, "standardise": True}
 SIMILAR_SCALES: Settings = {"normalise": False, "standardise": False}
 
+# by the number of feature columns and the degree of nodes
+MAX_COLUMNS = 64  # up to which a dense layer for each hop is affordable, and better than one weight
+FEW_COLUMNS: Settings = {"combine_hops": "concat", "mlp_lr": 0.01, "mlp_decay": 5e-4}
+MIN_DEGREE = 10.0  # mean degree above which the neighbours of a node tell more about it than a few columns
+STRUCTURE: Settings = {"structure": 64}
+
 # by size
 MAX_TERMS = 8 * 2**30  # bytes of precomputed terms, up to which every tau has terms of its own
 TOO_LARGE: Settings = {"tied": True}
@@ -116,7 +122,8 @@ def explain(graph: Graph, method: str = "adaptkry", train: Tensor | None = None)
         by_labels(labelled),
         *by_features(graph),
     ]
-    reasons += by_homophily(labelled, bool(merged(reasons).get("normalise")))
+    has_words = bool(merged(reasons).get("normalise"))
+    reasons += by_homophily(labelled, has_words) + ([] if has_words else by_columns(graph))
     return reasons + by_size(graph, merged(reasons))
 
 
@@ -172,9 +179,22 @@ def by_features(graph: Graph) -> list[Reason]:
     return [Reason(OTHER_SCALES, f"{text}: columns are standardised")]
 
 
+def by_columns(graph: Graph) -> list[Reason]:
+    """Return how hops are combined if there are few feature columns, and whether columns of the edges are added."""
+    width = 0 if graph.features is None else graph.features.shape[1]
+    if width > MAX_COLUMNS:
+        return []
+    text = f"there are only {width} feature columns"
+    reasons = [Reason(FEW_COLUMNS, f"{text}: each hop has a dense layer instead of one weight")]
+    degree = float(graph.degree().mean())
+    if degree > MIN_DEGREE and graph.nodes >= 4 * STRUCTURE["structure"]:
+        reasons.append(Reason(STRUCTURE, f"{text}, but {degree:.0f} edges per node: columns are computed from edges"))
+    return reasons
+
+
 def by_size(graph: Graph, settings: Mapping[str, Any]) -> list[Reason]:
     """Return settings that need less memory if the terms of `settings` would need too much."""
-    width = 0 if graph.features is None else graph.features.shape[1]
+    width = settings.get("structure", 0) + (0 if graph.features is None else graph.features.shape[1])
     needed = 4 * graph.nodes * width * recipe("adaptkry", **settings).term_count
     if needed <= MAX_TERMS:
         return []

@@ -39,7 +39,6 @@ LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
 SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
-SMALL_GRAPH = 500  # nodes, from which recipes have CPU_SETTINGS on the CPU
 CPU_SETTINGS = {"hidden": 64, "filter_dropout": 0.0}  # dropout of all terms takes five times the rest of an epoch
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn
@@ -115,8 +114,7 @@ class AutoSearch:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of all recipes: those of the user, and on the CPU settings that save time."""
-        is_slow = not self.device.startswith("cuda") and self.data.graph.nodes > SMALL_GRAPH
-        return (CPU_SETTINGS if is_slow else {}) | self.fixed
+        return ({} if self.device.startswith("cuda") else CPU_SETTINGS) | self.fixed
 
     def shortest(self) -> float:
         """Seconds below which it is not worth to begin another batch.

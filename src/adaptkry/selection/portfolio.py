@@ -30,9 +30,12 @@ def portfolio(
         suggested: the settings suggested for the graph.
         settings: settings of the user, which every recipe has.
     """
+    width = 0 if data.graph.features is None else data.graph.features.shape[1]
     for shape in table()["shapes"]:
         name = shape["base"]
         if (shape.get("directed") and not data.graph.is_directed) or (name == "published" and published is None):
+            continue
+        if width > shape.get("max_columns", width):
             continue
         base = {"published": published, "suggested": suggested}.get(name) or method_recipe(name, suggested)
         changes = {name: value for name, value in shape.items() if name in SETTINGS_OF_RECIPES}
