@@ -118,7 +118,8 @@ def test_every_variant_is_trained_and_reported(changes, split, tmp_path):
 
 def test_both_directions_of_a_directed_graph_train_and_predict():
     graph = directed_csbm(nodes=200, seed=0)
-    found = fit(graph, "adaptkry", "stratified", count=2, directions=("out", "in"), degree=2, hidden=8, epochs=5)
+    found = fit(graph, "adaptkry", "stratified", count=2, directions=("out", "in"), degree=2, hidden=8, epochs=5,
+                combine_hops="sum")  # fmt: skip
     assert found.weights["filter/weights"].shape == (2, 12)  # two directions, two taus, three hops
     assert found.probabilities(graph).shape == (200, 2)
 
@@ -152,7 +153,8 @@ def test_members_with_different_taus_train_as_one_batch_as_they_would_separately
 
 def test_mini_batches_are_used_if_the_basis_does_not_fit(split, monkeypatch):
     used = replace(QUICK, epochs=5)
-    device, node = torch.device("cpu"), 4 * 16 * (4 + 3 * 3)  # features x (hops + three activations of three members)
+    # 16 features x (hops + three activations of three members), and four activations of 16 hidden units
+    device, node = torch.device("cpu"), 4 * (16 * (4 + 3 * 3) + 3 * 4 * 16)
     assert batch_size_that_fits(GRAPH, used, 3, device) is None
     monkeypatch.setattr(training_data, "free_bytes", lambda _: 100 * node)
     assert batch_size_that_fits(GRAPH, used, 3, device) == 45

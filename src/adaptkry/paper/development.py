@@ -5,7 +5,7 @@ the paper, two social networks, four files in the format of users, and a grid of
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from adaptkry.graphs.benchmarks import raw_files
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import Recipe
+from adaptkry.selection.trial import changed_recipe
+from adaptkry.training.data import GraphData
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,12 @@ def open_user_file(name: str, root: Path | None) -> Graph:
 
 
 def changed(base: Recipe, changes: Mapping[str, Mapping[str, Any]], graph: Graph) -> dict[str, Recipe]:
-    """Return the base with each set of changes; directions are changed on directed graphs only."""
-    return {
-        name: replace(base, **settings)
-        for name, settings in changes.items()
-        if graph.is_directed or "directions" not in settings
-    }
+    """Return the base with each set of changes, without those that do not fit the graph or the other settings."""
+    data = GraphData(graph)
+    found = {name: changed_recipe(data, base, _with_tuples(settings)) for name, settings in changes.items()}
+    return {name: recipe for name, recipe in found.items() if recipe is not None}
+
+
+def _with_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert lists of a TOML file to tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

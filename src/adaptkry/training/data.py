@@ -374,13 +374,16 @@ def training_labels(labels: Tensor, splits: Splits, members: Sequence[Member]) -
 
 
 def batch_size_that_fits(graph: Graph, recipe: Recipe, members: int, device: torch.device) -> int | None:
-    """Return None if terms and three activations of all members fit on the device, else rows per step that fit.
+    """Return None if terms and activations of all members fit on the device, else rows per step that fit.
+
+    That is about three copies of the input of the first dense layer of each member, and four of its hidden layers.
 
     A model that needs all nodes at once cannot be divided: None.
     """
     width = column_count(graph, recipe)
-    activation = recipe.hidden * recipe.term_count if recipe.combine_hops == "maps" else width  # columns of a member
-    node_bytes = 4 * (width * recipe.term_count + 3 * members * activation)
+    terms = recipe.term_count
+    first = {"maps": recipe.hidden * terms, "concat": width * terms}.get(recipe.combine_hops, width)  # columns
+    node_bytes = 4 * (width * terms + members * (3 * first + 4 * recipe.hidden * (recipe.layers - 1)))
     free = free_bytes(device)
     if recipe.needs_all_nodes or graph.nodes * node_bytes <= 0.9 * free:
         return None
@@ -388,8 +391,14 @@ def batch_size_that_fits(graph: Graph, recipe: Recipe, members: int, device: tor
 
 
 def free_bytes(device: torch.device) -> float:
-    """Return the free memory of a GPU; infinity for the CPU, where the operating system swaps or refuses."""
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else float("inf")
+    """Return the free memory of a GPU; infinity for the CPU, where the operating system swaps or refuses.
+
+    Memory that torch has reserved but does not use counts as free.
+    """
+    if device.type != "cuda":
+        return float("inf")
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused
 
 
 def tensor_digest(tensors: Sequence[Tensor | None]) -> str:

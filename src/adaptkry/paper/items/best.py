@@ -40,7 +40,15 @@ def best_of(graph: Graph, column: dict, options: RunOptions) -> list[dict]:
     for name in (SINGLE, *REFERENCES):
         scores = enumerate(found.baselines[name])
         rows += [
-            {"row": name, "split": split, "graph": data.info.name, "test": score, **shared} for split, score in scores
+            {
+                "row": name,
+                "split": split,
+                "graph": data.info.name,
+                "settings": {"method": name},
+                "test": score,
+                **shared,
+            }
+            for split, score in scores
         ]
     return rows
 
