@@ -288,8 +288,8 @@ def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_pat
     kept = []
     monkeypatch.setattr(auto_module, "finish", lambda self: kept.extend(t.row["trial"] for t in self.trained if t.run))
     search(out=tmp_path / "kept")
-    assert {0, 1} <= set(kept)
-    assert len(kept) == 4
+    assert {1, 2, 3} <= set(kept)  # the baselines
+    assert len(kept) == 5
     assert sorted(int(path.name) for path in (tmp_path / "kept" / "trials").iterdir()) == sorted(kept)
 
 

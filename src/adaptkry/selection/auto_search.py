@@ -138,7 +138,8 @@ class AutoSearch:
         """
         baselines = [self.baselines(method, suggested) for method in REFERENCES]
         yield [published or suggested]
-        yield from ([recipes[0]] for recipes in baselines)  # one of each first, since time may be short
+        yield from ([recipes[0]] for recipes in baselines)
+        yield baselines[0][1:FIRST_RATES]  # of the GCN, which often needs another decay and is fast
         groups = list(portfolio(self.data, published, suggested, self.settings))
         for group in groups:
             yield group[: min(FIRST_RATES, self.together())]
@@ -162,11 +163,12 @@ class AutoSearch:
         return max(scores, default=-math.inf)
 
     def baselines(self, method: str, suggested: Recipe) -> list[Recipe]:
-        """Return the recipes of a baseline: its default first, then its fallback grid."""
+        """Return the recipes of a baseline: its default, then its fallback grid, from the same learning rate on."""
         scaling = {"normalise": suggested.normalise, "standardise": suggested.standardise}
         settings = scaling | {name: value for name, value in self.fixed.items() if name in ("epochs", "patience")}
-        return list(dict.fromkeys([method_recipe(method, suggested, **settings),
-                                   *alternatives(method, None, **settings)]))  # fmt: skip
+        first = method_recipe(method, suggested, **settings)
+        others = sorted(alternatives(method, None, **settings), key=lambda other: other.mlp_lr != first.mlp_lr)
+        return list(dict.fromkeys([first, *others]))
 
     def train(self, batch: Sequence[Recipe]) -> None:
         """Train the recipes of a batch that were not tried before, for at most a share of the time left."""
