@@ -1,6 +1,8 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 from adaptkry.graphs.graph import Graph, Info
@@ -129,3 +131,36 @@ def test_a_model_that_propagates_has_the_mixed_operator_and_its_gradient():
     torch.testing.assert_close(inputs.operator @ x, into @ out @ x)
     (gradient,) = torch.autograd.grad((inputs.operator @ x).square().sum() / 2, x)
     torch.testing.assert_close(gradient, (into @ out).mT @ into @ out @ x)
+
+
+def wide(is_sparse: bool) -> Graph:
+    graph = csbm(nodes=90, features=30, seed=0)
+    x = sp.csr_array(graph.x.numpy() * (graph.x.numpy() > 0.2))
+    return Graph(edges_of(graph), x if is_sparse else torch.from_numpy(x.toarray()), graph.y)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_wide_features_are_reduced_to_the_columns_of_a_dense_svd(is_sparse):
+    graph, recipe = wide(is_sparse), Recipe(reduce=29, degree=2)
+    x, saved = input_columns(graph, recipe)
+    U, _, _ = np.linalg.svd(graph.x.double().numpy(), full_matrices=False)
+    expected = U[:, :29] * 90**0.5  # up to rotation, since the last value left out is small
+    assert x.shape == (90, 29) == (90, column_count(graph, recipe))
+    np.testing.assert_allclose(x.double().numpy() @ x.double().numpy().T, expected @ expected.T, atol=2e-2 * 90)
+    np.testing.assert_allclose(x.square().mean(0), 1, rtol=1e-3)
+    again, _ = input_columns(graph, recipe, saved=saved)
+    assert torch.equal(again, x)
+    assert input_columns(graph, Recipe(reduce=30))[0].shape == (90, 30)  # not wider: kept
+
+
+def test_sparse_and_dense_features_are_reduced_alike():
+    found = [input_columns(wide(is_sparse), Recipe(reduce=5, normalise=True))[0] for is_sparse in (False, True)]
+    torch.testing.assert_close(found[0] @ found[0].T, found[1] @ found[1].T, rtol=1e-2, atol=0.05)
+
+
+def test_reduced_features_of_another_graph_use_the_map_of_the_training_graph():
+    graph = wide(False)
+    _, saved = input_columns(graph, Recipe(reduce=5))
+    larger = Graph(edges_of(graph), torch.cat([graph.x, graph.x[:1]]), nodes=91)
+    x, _ = input_columns(larger, Recipe(reduce=5), saved=saved)
+    torch.testing.assert_close(x[90], x[0])

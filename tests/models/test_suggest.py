@@ -75,7 +75,7 @@ def test_homophilous_graphs_whose_features_are_words_have_settings_of_their_own(
         torch.from_numpy(np.stack(graph.adjacency.nonzero())).long(), words if is_sparse else graph.x, graph.y
     )
     found = suggest(graph)
-    expected = module.HOMOPHILOUS_WORDS if phi > 0 else module.GENERAL
+    expected = module.HOMOPHILOUS_WORDS if phi > 0 else module.GENERAL | module.OTHER_WORDS
     expected = expected if is_sparse else module.GENERAL | module.FEW_COLUMNS
     assert {name: getattr(found, name) for name in expected} == expected
 
@@ -89,7 +89,7 @@ def test_few_columns_have_a_layer_per_hop_and_structure_columns_if_degrees_are_h
 
 def test_homophily_is_unknown_without_labelled_edges():
     graph = Graph([[0], [1]], torch.eye(3), [0, -1, 1])
-    (reason,) = module.by_homophily(graph, True)
+    (reason,) = module.by_homophily(graph, False)
     assert ("unknown" in reason.why, reason.settings) == (True, {})
 
 

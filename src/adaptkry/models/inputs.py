@@ -3,7 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
 
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -14,9 +17,10 @@ from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import average, stack
 from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
-from adaptkry.spectral.structure import sides_of, structure_columns, structure_maps
+from adaptkry.spectral.structure import sides_of, sparse_tensor, structure_columns, structure_maps, truncated_svd
 
 Scaling = tuple[Tensor, Tensor]  # mean [d] and standard deviation [d] of feature columns
+REDUCTIONS: WeakKeyDictionary[Graph, dict[Any, Tensor]] = WeakKeyDictionary()  # see `reduction`
 SavedInputs = dict[str, Tensor]  # what the inputs of other graphs need from the training graph, besides the scaling
 
 
@@ -72,17 +76,49 @@ def input_columns(
     The block of structure columns is scaled to the norm of the features, so that neither drowns the other. Without
     features its entries have a root mean square of 1, as standardised features have.
     """
-    x = scaled_features(graph, recipe, scaling)
+    is_new = saved is None
+    saved = saved or {}
+    if is_reduced(graph, recipe):
+        saved |= {"feature_map": reduction(graph, recipe, scaling, device)} if is_new else {}
+        x = torch.from_numpy(features_for_products(graph, recipe, scaling) @ saved["feature_map"].numpy())
+    else:
+        x = scaled_features(graph, recipe, scaling)
     if not recipe.structure and not recipe.structure_layer:
-        return x, {}
-    if saved is None:
-        saved = fit_structure(graph, recipe, x, device)
+        return x, saved
+    if is_new:
+        saved |= fit_structure(graph, recipe, x, device)
     else:
         check_first_nodes(graph, saved)
     if not recipe.structure:
         return x, saved
     columns = structure_columns(with_loops(graph, recipe), structure_maps_of(saved)) * saved["structure_scale"]
     return torch.cat([x, columns.to(x.dtype)], 1), saved
+
+
+def is_reduced(graph: Graph, recipe: Recipe) -> bool:
+    """Return whether features have more columns than the recipe keeps."""
+    return bool(recipe.reduce) and graph.features is not None and graph.features.shape[1] > recipe.reduce
+
+
+def reduction(graph: Graph, recipe: Recipe, scaling: Scaling | None, device: torch.device | str) -> Tensor:
+    """Return the map [d, r] from scaled features to columns of mean square 1, by a truncated SVD of the features.
+
+    It is kept for the next recipe, since a search trains many of them on the same graph.
+    """
+    kept, key = REDUCTIONS.setdefault(graph, {}), (recipe.normalise, recipe.standardise, recipe.reduce)
+    if key not in kept:
+        x = features_for_products(graph, recipe, scaling)  # [n, d]
+        matrix = sparse_tensor(x, device) if sp.issparse(x) else torch.from_numpy(x).to(device)
+        _, s, V = truncated_svd(matrix, recipe.reduce)
+        kept[key] = (V * (graph.nodes**0.5 / s.clamp(min=1e-6 * float(s[0])))).cpu()
+    return kept[key]
+
+
+def features_for_products(graph: Graph, recipe: Recipe, scaling: Scaling | None) -> Any:
+    """Return scaled features [n, d] as a SciPy matrix if they stay sparse, otherwise as an array."""
+    if sp.issparse(graph.features) and not recipe.standardise:
+        return normalised(graph).features if recipe.normalise else graph.features
+    return scaled_features(graph, recipe, scaling).numpy()
 
 
 def structure_maps_of(saved: SavedInputs) -> dict[str, Tensor]:
@@ -131,6 +167,7 @@ def check_first_nodes(graph: Graph, saved: SavedInputs) -> None:
 def column_count(graph: Graph, recipe: Recipe) -> int:
     """Return the number of input columns d: features, and structure columns of one or two sides."""
     features = 0 if graph.features is None else graph.features.shape[1]
+    features = recipe.reduce if is_reduced(graph, recipe) else features
     return features + recipe.structure * len(sides_of(graph, recipe.directions))
 
 

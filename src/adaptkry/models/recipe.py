@@ -66,6 +66,9 @@ class Recipe:
     hop_norm: bool = setting(False, "Scale every hop to the norm of X.")
     normalise: bool = setting(False, "Divide each row of features by its sum first.")
     standardise: bool = setting(False, "Scale each feature column to mean 0 and standard deviation 1 first.")
+    reduce: int = setting(
+        0, "Number of columns to which wider features are reduced by a truncated SVD; 0 keeps them.", at_least=0
+    )
     structure: int = setting(
         0,
         "Number of structure columns (truncated SVD of the normalised adjacency matrix, for a directed graph of both "

@@ -26,16 +26,17 @@ Settings = dict[str, Any]
 
 # for every graph
 GENERAL: Settings = {
-    "taus": (0.5, 1.0), "tied": False, "degree": 4, "hop_norm": True, "mlp_lr": 0.003, "mlp_dropout": 0.4,
-    "mlp_decay": 5e-3,
+    "taus": (0.5, 1.0), "tied": False, "degree": 4, "hop_norm": True, "mlp_lr": 0.01, "mlp_dropout": 0.4,
+    "mlp_decay": 5e-4,
 }  # fmt: skip
 
-# by homophily, if features are words: smooth features with dropout of their entries, which a small model suffices for
+# if features are words, by homophily: smooth features with dropout of their entries where neighbours are similar
 MIN_HOMOPHILY = 0.3  # adjusted homophily from which a graph counts as homophilous
 HOMOPHILOUS_WORDS: Settings = {
     "tied": True, "taus": (0.5,), "degree": 10, "hop_norm": False, "batch_norm": False, "filter_dropout": 0.4,
     "mlp_lr": 0.05, "mlp_dropout": 0.5, "mlp_decay": 1e-3,
 }  # fmt: skip
+OTHER_WORDS: Settings = {"mlp_lr": 0.003, "mlp_decay": 5e-3}
 
 # by direction
 MAX_RECIPROCAL = 0.8  # share of edges that also exist in reverse, up to which direction is used
@@ -57,7 +58,7 @@ SIMILAR_SCALES: Settings = {"normalise": False, "standardise": False}
 
 # by the number of feature columns and the degree of nodes
 MAX_COLUMNS = 64  # up to which a dense layer for each hop is affordable, and better than one weight
-FEW_COLUMNS: Settings = {"combine_hops": "concat", "mlp_lr": 0.01, "mlp_decay": 5e-4}
+FEW_COLUMNS: Settings = {"combine_hops": "concat"}
 MIN_DEGREE = 10.0  # mean degree above which the neighbours of a node tell more about it than a few columns
 STRUCTURE: Settings = {"structure": 64}
 
@@ -129,14 +130,15 @@ def explain(graph: Graph, method: str = "adaptkry", train: Tensor | None = None)
 
 def by_homophily(graph: Graph, has_words: bool) -> list[Reason]:
     """Return the settings for features that are words, by the homophily of the known labels."""
+    settings = OTHER_WORDS if has_words else {}
     try:
         value = homophily.adjusted(graph)
     except ValueError:
-        return [Reason({}, "homophily is unknown: no edges between training nodes of different classes")]
+        return [Reason(settings, "homophily is unknown: no edges between training nodes of different classes")]
     if value < MIN_HOMOPHILY:
-        return [Reason({}, f"neighbours often have other classes (adjusted homophily {value:.2f})")]
+        return [Reason(settings, f"neighbours often have other classes (adjusted homophily {value:.2f})")]
     why = f"neighbours tend to have the same class (adjusted homophily {value:.2f})"
-    return [Reason(HOMOPHILOUS_WORDS, f"{why} and similar words") if has_words else Reason({}, why)]
+    return [Reason(HOMOPHILOUS_WORDS, f"{why} and similar words") if has_words else Reason(settings, why)]
 
 
 def by_direction(graph: Graph) -> Reason:

@@ -56,13 +56,7 @@ def structure_maps(
             f"got {rank}. Use fewer."
         )
     matrix = scaled_adjacency(graph if sides != ("both",) else graph.undirected())
-    entries = matrix.tocoo()
-    indices = torch.stack([torch.from_numpy(part).long() for part in (entries.row, entries.col)])
-    values = torch.from_numpy(entries.data).float()
-    sparse = torch.sparse_coo_tensor(
-        indices, values, matrix.shape, is_coalesced=True, check_invariants=False, device=device
-    )
-    U, _, V = truncated_svd(sparse, rank)
+    U, _, V = truncated_svd(sparse_tensor(matrix, device), rank)
     return {side: (U if side == "in" else V).cpu() for side in sides}
 
 
@@ -86,8 +80,17 @@ def structure_columns(graph: Graph, maps: Mapping[str, Tensor]) -> Tensor:
     return torch.cat(parts, 1).float()
 
 
+def sparse_tensor(matrix: sp.csr_array, device: torch.device | str = "cpu") -> Tensor:
+    """A SciPy matrix as a sparse tensor of float32."""
+    entries = matrix.tocoo()
+    indices = torch.stack([torch.from_numpy(part).long() for part in (entries.row, entries.col)])
+    values = torch.from_numpy(entries.data).float()
+    options = {"is_coalesced": True, "check_invariants": False, "device": device}
+    return torch.sparse_coo_tensor(indices, values, matrix.shape, **options)  # type: ignore[arg-type]
+
+
 def truncated_svd(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest singular values [r] of a sparse matrix and their vectors U [n, r] and V [n, r] (randomised SVD)."""
+    """The largest singular values [r] of a matrix [p, q] and their vectors U [p, r], V [q, r] (randomised SVD)."""
     with torch.random.fork_rng(devices=[matrix.device] if matrix.is_cuda else []):
         torch.manual_seed(0)
         U, s, V = torch.svd_lowrank(matrix, min(rank + OVERSAMPLING, *matrix.shape), niter=ITERATIONS)
