@@ -109,7 +109,7 @@ def reduction(graph: Graph, recipe: Recipe, scaling: Scaling | None, device: tor
     if key not in kept:
         x = features_for_products(graph, recipe, scaling)  # [n, d]
         matrix = sparse_tensor(x, device) if sp.issparse(x) else torch.from_numpy(x).to(device)
-        _, s, V = truncated_svd(matrix, recipe.reduce)
+        _, s, V = truncated_svd(matrix, recipe.reduce, iterations=2)  # about the right columns suffice
         kept[key] = (V * (graph.nodes**0.5 / s.clamp(min=1e-6 * float(s[0])))).cpu()
     return kept[key]
 

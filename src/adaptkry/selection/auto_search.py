@@ -40,6 +40,9 @@ EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it ha
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
 SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
 CPU_SETTINGS = {"hidden": 64, "filter_dropout": 0.0}  # dropout of all terms takes five times the rest of an epoch
+WIDE_INPUT = 20_000_000  # entries of the features, from which recipes have WIDE_SETTINGS as well on the CPU
+WIDE_SETTINGS = {"reduce": 256}
+BASELINE_SETTINGS = ("epochs", "patience", "reduce")  # those of all recipes that the baselines have too
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn
 
@@ -114,7 +117,11 @@ class AutoSearch:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of all recipes: those of the user, and on the CPU settings that save time."""
-        return ({} if self.device.startswith("cuda") else CPU_SETTINGS) | self.fixed
+        if self.device.startswith("cuda"):
+            return self.fixed
+        graph = self.data.graph
+        width = 0 if graph.features is None else graph.features.shape[1]
+        return CPU_SETTINGS | (WIDE_SETTINGS if graph.nodes * width > WIDE_INPUT else {}) | self.fixed
 
     def shortest(self) -> float:
         """Seconds below which it is not worth to begin another batch.
@@ -165,7 +172,7 @@ class AutoSearch:
     def baselines(self, method: str, suggested: Recipe) -> list[Recipe]:
         """Return the recipes of a baseline: its default, then its fallback grid, from the same learning rate on."""
         scaling = {"normalise": suggested.normalise, "standardise": suggested.standardise}
-        settings = scaling | {name: value for name, value in self.fixed.items() if name in ("epochs", "patience")}
+        settings = scaling | {name: value for name, value in self.settings.items() if name in BASELINE_SETTINGS}
         first = method_recipe(method, suggested, **settings)
         others = sorted(alternatives(method, None, **settings), key=lambda other: other.mlp_lr != first.mlp_lr)
         return list(dict.fromkeys([first, *others]))

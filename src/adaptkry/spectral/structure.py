@@ -89,9 +89,9 @@ def sparse_tensor(matrix: sp.csr_array, device: torch.device | str = "cpu") -> T
     return torch.sparse_coo_tensor(indices, values, matrix.shape, **options)  # type: ignore[arg-type]
 
 
-def truncated_svd(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+def truncated_svd(matrix: Tensor, rank: int, iterations: int = ITERATIONS) -> tuple[Tensor, Tensor, Tensor]:
     """The largest singular values [r] of a matrix [p, q] and their vectors U [p, r], V [q, r] (randomised SVD)."""
     with torch.random.fork_rng(devices=[matrix.device] if matrix.is_cuda else []):
         torch.manual_seed(0)
-        U, s, V = torch.svd_lowrank(matrix, min(rank + OVERSAMPLING, *matrix.shape), niter=ITERATIONS)
+        U, s, V = torch.svd_lowrank(matrix, min(rank + OVERSAMPLING, *matrix.shape), niter=iterations)
     return U[:, :rank], s[:rank], V[:, :rank]
