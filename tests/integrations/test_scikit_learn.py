@@ -2,9 +2,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.integrations import scikit_learn
 from adaptkry.integrations.scikit_learn import AdaptKryClassifier
@@ -83,3 +85,12 @@ def test_method_auto_searches_within_its_time_and_keeps_given_settings_fixed(mon
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_columns_of_any_scale_are_standardised():
+    graph = csbm(nodes=200, phi=0.0, information=3.0, seed=0)
+    scaled = Graph(np.stack(graph.adjacency.nonzero()), graph.x * torch.logspace(-3, 3, graph.x.shape[1]), graph.y)
+    nodes, y = np.arange(200), graph.y.numpy()
+    fitted = AdaptKryClassifier(scaled, epochs=50).fit(nodes[:150], y[:150])
+    assert fitted.run_.recipes[0].standardise
+    assert fitted.score(nodes[150:], y[150:]) > 0.8

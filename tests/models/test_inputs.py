@@ -91,15 +91,22 @@ def test_the_svd_is_computed_once_per_graph_rank_and_self_loops(monkeypatch):
     assert calls == [4, 5, 4]
 
 
-def test_other_nodes_in_front_are_refused_if_nodes_have_names():
+USES_NODES = [{"structure": 2}, {"structure_layer": True}, {"label_hops": 1}, {"correct_and_smooth": 0.5}]
+
+
+@pytest.mark.parametrize("settings", USES_NODES, ids=str)
+def test_other_nodes_in_front_are_refused_if_nodes_have_names(settings):
     named = [
         Graph([[0, 1, 2], [1, 2, 3]], torch.ones(4, 1), info=Info(node_ids=tuple(names)))
         for names in ("abcd", "abdc", "abcd")
     ]
-    _, saved = input_columns(named[0], Recipe(structure=2))
-    input_columns(named[2], Recipe(structure=2), saved=saved)
+    _, saved = input_columns(named[0], Recipe(**settings))
+    input_columns(named[2], Recipe(**settings), saved=saved)
     with pytest.raises(ValueError, match="the first 4 nodes must be the training nodes in the same order"):
-        input_columns(named[1], Recipe(structure=2), saved=saved)
+        input_columns(named[1], Recipe(**settings), saved=saved)
+    smaller = Graph([[0], [1]], torch.ones(2, 1))
+    with pytest.raises(ValueError, match="needs the 4 training nodes, and possibly more after them; got 2 nodes"):
+        input_columns(smaller, Recipe(**settings), saved=saved)
 
 
 def test_mixed_directions_are_bases_of_their_own():

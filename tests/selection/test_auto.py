@@ -362,3 +362,32 @@ def test_auto_is_public_and_takes_texts_as_time_limits():
     result = ak.auto(GRAPH, SPLITS, time_limit="1h", **QUICK)
     assert isinstance(result, ak.AutoResult)
     assert repr(result).startswith("AutoResult(")
+
+
+def test_a_graph_without_features_has_structure_columns():
+    bare = Graph(np.stack(GRAPH.adjacency.nonzero()), labels=GRAPH.y)
+    found = ak.auto(bare, SPLITS, time_limit=5, device="cpu", epochs=3)
+    methods = {trial["method"]: trial for trial in found.trials}
+    assert {"adaptkry", "gcn", "mlp"} <= methods.keys()
+    assert all(methods[name]["state"] == "complete" for name in ("adaptkry", "gcn", "mlp"))
+    assert all(methods[name]["settings"]["structure"] for name in ("adaptkry", "gcn", "mlp"))
+
+
+def test_settings_that_do_not_fit_the_graph_are_refused():
+    with pytest.raises(ValueError, match="structure must be at most the number of nodes"):
+        search(structure=10_000)
+
+
+def test_trainings_that_the_time_limit_ended_are_no_evidence():
+    def trial(taus, validation, **more):
+        settings = recipe("adaptkry", taus=taus).to_dict()
+        return {
+            "state": "complete",
+            "settings": settings,
+            "validation": validation,
+            "validations": [validation] * 2,
+        } | more
+
+    trials = [trial((0.5,), 0.8), trial((1.0,), 0.7, is_whole=False)]
+    assert effects_of(trials) == []
+    assert effects_of([trials[0], trial((1.0,), 0.7)])

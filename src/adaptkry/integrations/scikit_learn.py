@@ -15,6 +15,7 @@ from adaptkry.common.lookup import pick
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.recipe import recipe
+from adaptkry.models.suggest import by_features, merged
 from adaptkry.selection.auto import auto
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import fit
@@ -126,7 +127,8 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
     def _train(self, graph: Graph, held_out: splits.Splits) -> Run:
         """Train one model with the settings of the constructor."""
         settings = {name: getattr(self, name) for name in SETTING_NAMES}
-        return fit(graph, recipe("adaptkry", **settings), held_out, device=self.device, test=False)
+        scaling = merged(by_features(graph))  # columns may have any scale
+        return fit(graph, recipe("adaptkry", **scaling | settings), held_out, device=self.device, test=False)
 
     def _search(self, graph: Graph, held_out: splits.Splits) -> Ensemble:
         """Search for the best ensemble; settings that the user changed are fixed."""

@@ -83,7 +83,7 @@ def input_columns(
         x = torch.from_numpy(features_for_products(graph, recipe, scaling) @ saved["feature_map"].numpy())
     else:
         x = scaled_features(graph, recipe, scaling)
-    if not recipe.structure and not recipe.structure_layer:
+    if not (recipe.structure or recipe.structure_layer or recipe.uses_training_labels):
         return x, saved
     if is_new:
         saved |= fit_structure(graph, recipe, x, device)
@@ -154,13 +154,13 @@ def check_first_nodes(graph: Graph, saved: SavedInputs) -> None:
     ids, n = graph.info.node_ids, int(saved["nodes"])
     if graph.nodes < n:
         raise ValueError(
-            f"this run was trained on the structure of its graph, so it needs the {n} training nodes, and possibly "
-            f"more after them; got {graph.nodes} nodes. Add the new nodes to the training graph."
+            f"this run uses the structure or the labels of its training graph, so it needs the {n} training nodes, and "
+            f"possibly more after them; got {graph.nodes} nodes. Add the new nodes to the training graph."
         )
     if ids is not None and "node_ids" in saved and not torch.equal(node_digest(ids[:n]), saved["node_ids"]):
         raise ValueError(
-            f"the first {n} nodes must be the training nodes in the same order, since this run was trained on their "
-            "structure; got other nodes, or another order. List new nodes after them in a nodes file."
+            f"the first {n} nodes must be the training nodes in the same order, since this run uses their structure or "
+            "labels; got other nodes, or another order. List new nodes after them in a nodes file."
         )
 
 

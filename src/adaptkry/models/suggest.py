@@ -164,7 +164,10 @@ def by_labels(graph: Graph) -> Reason:
 def by_features(graph: Graph) -> list[Reason]:
     """Return how features are scaled, by their values in at most `SAMPLE` rows; nothing without features."""
     x = graph.features
-    if x is None or not min(x.shape):
+    if x is None:
+        settings = {"structure": min(STRUCTURE["structure"], graph.nodes)}
+        return [Reason(settings, "there are no features: columns are computed from edges")]
+    if not min(x.shape):
         return []
     x = x[:: -(-x.shape[0] // SAMPLE)]  # [rows, d]
     values = x.data if sp.issparse(x) else x[x != 0].numpy()  # without zeros
@@ -184,7 +187,7 @@ def by_features(graph: Graph) -> list[Reason]:
 def by_columns(graph: Graph) -> list[Reason]:
     """Return how hops are combined if there are few feature columns, and whether columns of the edges are added."""
     width = 0 if graph.features is None else graph.features.shape[1]
-    if width > MAX_COLUMNS:
+    if width > MAX_COLUMNS or graph.features is None:
         return []
     text = f"there are only {width} feature columns"
     reasons = [Reason(FEW_COLUMNS, f"{text}: each hop has a dense layer instead of one weight")]

@@ -116,11 +116,11 @@ def largest_class_scores(data: GraphData, splits: Splits) -> list[float]:
 def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Compare the values of each factor that was varied: the best trial of a value with the best trial of all.
 
-    Factors other than the method are compared among trials of adaptkry. Each entry has the factor, the value, the
-    number of trials with it, and the mean difference of the validation scores over the splits with half the width of
-    its 95 % interval; the best trial itself has difference 0.
+    Trainings that the time limit ended are left out. Factors other than the method are compared among trials of
+    adaptkry. Each entry has the factor, the value, the number of trials with it, and the mean difference of the
+    validation scores over the splits with half the width of its 95 % interval; the best trial has difference 0.
     """
-    good = [trial for trial in trials if trial["state"] == "complete"]
+    good = [trial for trial in trials if trial["state"] == "complete" and trial.get("is_whole", True)]
     found = []
     for factor in FACTORS:
         # The other methods have no such settings, or do not vary them.

@@ -20,7 +20,7 @@ from adaptkry.models.suggest import suggest
 from adaptkry.selection.auto_result import REFERENCES
 from adaptkry.selection.ensemble_selection import selection_seconds
 from adaptkry.selection.grid import alternatives, group_into_batches
-from adaptkry.selection.portfolio import method_recipe, portfolio
+from adaptkry.selection.portfolio import input_settings, method_recipe, portfolio
 from adaptkry.selection.sampler import draw_at_random, has_optuna, propose
 from adaptkry.selection.space import Space, around, space_of
 from adaptkry.selection.trial import TrainedTrial, Trial, changed_recipe, recipe_of, train_trials
@@ -107,6 +107,7 @@ class AutoSearch:
     def run(self) -> None:
         """Train batch after batch until the time is over or nothing is left to try."""
         suggested = suggest(self.data.graph, train=self.splits.train[0], **self.settings)
+        self.data.check_recipe(suggested)  # settings of the user that do not fit the graph are refused
         is_published = not self.data.has_suggested("adaptkry")
         published = self.data.recipe("adaptkry", **self.settings) if is_published else None
         for batch in self.batches(published, suggested):
@@ -171,9 +172,9 @@ class AutoSearch:
 
     def baselines(self, method: str, suggested: Recipe) -> list[Recipe]:
         """Return the recipes of a baseline: its default, then its fallback grid, from the same learning rate on."""
-        scaling = {"normalise": suggested.normalise, "standardise": suggested.standardise}
-        settings = scaling | {name: value for name, value in self.settings.items() if name in BASELINE_SETTINGS}
-        first = method_recipe(method, suggested, **settings)
+        shared = {name: value for name, value in self.settings.items() if name in BASELINE_SETTINGS}
+        settings = input_settings(self.data, suggested) | shared
+        first = method_recipe(self.data, method, suggested, **settings)
         others = sorted(alternatives(method, None, **settings), key=lambda other: other.mlp_lr != first.mlp_lr)
         return list(dict.fromkeys([first, *others]))
 
@@ -207,7 +208,7 @@ class AutoSearch:
             if smallest < len(part):
                 self.fitting[recipes[0].method] = smallest
             for trained in found:
-                self.add(trained)
+                self.add(trained._replace(row=trained.row | {"is_whole": not was_ended}))
         self.whole_trainings += not was_ended
         if len(checked) > 1:
             self.starts.append(checked[1][1] - checked[0][1])

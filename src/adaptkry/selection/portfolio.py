@@ -37,7 +37,7 @@ def portfolio(
             continue
         if width > shape.get("max_columns", width):
             continue
-        base = {"published": published, "suggested": suggested}.get(name) or method_recipe(name, suggested)
+        base = {"published": published, "suggested": suggested}.get(name) or method_recipe(data, name, suggested)
         changes = {name: value for name, value in shape.items() if name in SETTINGS_OF_RECIPES}
         if "structure" in changes:
             changes["structure"] = min(changes["structure"], data.graph.nodes // 4)
@@ -68,10 +68,15 @@ def rates_of(name: str, base: Recipe) -> list[dict[str, float]]:
     ]
 
 
-def method_recipe(method: str, suggested: Recipe, **settings) -> Recipe:
-    """Return the default recipe of another method, with the scaling of features of the suggested one."""
-    scaling = {"normalise": suggested.normalise, "standardise": suggested.standardise}
-    return recipe(method, None, **scaling | settings)
+def method_recipe(data: GraphData, method: str, suggested: Recipe, **settings) -> Recipe:
+    """Return the default recipe of another method, with the suggested settings of its inputs."""
+    return recipe(method, None, **input_settings(data, suggested) | settings)
+
+
+def input_settings(data: GraphData, suggested: Recipe) -> dict[str, Any]:
+    """Return how features are scaled; a graph without features has structure columns instead."""
+    names = ("normalise", "standardise") if data.graph.features is not None else ("structure",)
+    return {name: getattr(suggested, name) for name in names}
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
