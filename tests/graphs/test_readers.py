@@ -172,7 +172,7 @@ def test_npz_may_have_sparse_features_which_stay_sparse(tmp_path, with_values):
     features = sp.csr_array(np.array([[0, 2, 0], [1, 0, 0]], dtype=np.float32))
     parts = {f"attr_{part}": getattr(features, part) for part in ("indptr", "indices", "shape")}
     values = {"attr_data": features.data} if with_values else {}
-    np.savez(tmp_path / "g.npz", **EDGE, **parts, **values)
+    np.savez(tmp_path / "g.npz", **EDGE, **parts, **values)  # type: ignore[arg-type]
     graph = read(tmp_path / "g.npz")
     assert sp.issparse(graph.features)
     assert graph.x.tolist() == [[0, 2 if with_values else 1, 0], [1, 0, 0]]

@@ -86,8 +86,8 @@ def test_the_svd_is_computed_once_per_graph_rank_and_self_loops(monkeypatch):
     monkeypatch.setattr(inputs, "structure_maps", lambda *given: calls.append(given[1]) or structure_maps(*given))
     graph = csbm(nodes=60, seed=0)
     for settings in ({}, {"degree": 1}, {"structure": 5}, {"self_loops": "add"}, {}):
-        model_inputs(graph, Recipe(**{"structure": 4, "degree": 2} | settings))
-        model_inputs(graph.relabelled(graph.y), Recipe(**{"structure": 4, "degree": 2} | settings))
+        model_inputs(graph, Recipe(**{"structure": 4, "degree": 2} | settings))  # type: ignore[arg-type]
+        model_inputs(graph.relabelled(graph.y), Recipe(**{"structure": 4, "degree": 2} | settings))  # type: ignore[arg-type]
     assert calls == [4, 5, 4]
 
 

@@ -23,7 +23,7 @@ def inputs_of(direction: str, **settings):
 
 
 def training_state(visible: torch.Tensor) -> DropoutState:
-    return DropoutState([torch.Generator() for _ in range(B)], RATES, [3] * B, visible=visible)
+    return DropoutState([torch.Generator() for _ in range(B)], RATES, [3] * B, visible=visible)  # type: ignore[arg-type]
 
 
 def expected_columns(P: torch.Tensor, labels: torch.Tensor, directed: bool) -> torch.Tensor:
@@ -38,7 +38,7 @@ def expected_columns(P: torch.Tensor, labels: torch.Tensor, directed: bool) -> t
 @pytest.mark.parametrize("direction", ["both", "out"])
 def test_label_columns_equal_powers_of_the_dense_matrix(direction):
     inputs, shape = inputs_of(direction)
-    P, terms = inputs.operator.to_dense(), inputs.terms.double()
+    P, terms = inputs.operator.to_dense(), inputs.terms.double()  # type: ignore[union-attr]
     visible = torch.rand(B, N, generator=torch.Generator().manual_seed(1)) < 0.5
     for state, factor in ((None, 1), (training_state(visible), 2)):
         statistics = {"labels": LABELS.double()}
@@ -59,7 +59,7 @@ def test_the_map_of_labels_is_added_to_the_first_layer(layers):
     context = StageContext(shape, weights, {}, terms, ROWS, row_mask, None, None, 0)
     found = batched.logits(shape, weights, {"labels": LABELS.double()}, terms, ROWS, row_mask, inputs.operator)
     for b, z in enumerate(CombineHops()(terms, context)):
-        columns = expected_columns(inputs.operator.to_dense(), LABELS[b], directed=True)[ROWS[b]]
+        columns = expected_columns(inputs.operator.to_dense(), LABELS[b], directed=True)[ROWS[b]]  # type: ignore[union-attr]
         z = z @ weights["mlp/1/layer0"][b] + columns @ weights["mlp/1/labels"][b]
         z = torch.relu(z) @ weights["mlp/1/layer1"][b] if layers == 2 else z
         torch.testing.assert_close(found[b], z, rtol=0, atol=1e-12)

@@ -85,7 +85,7 @@ class InitialNetwork:
             return conv
         else:
             conv = GATConv(inputs, weight.shape[1] // HEADS, heads=HEADS, concat=not is_last)
-            conv.lin.weight.data = weight.T
+            conv.lin.weight.data = weight.T  # type: ignore[union-attr]
             attention = self.weight(f"attention{layer}", member)  # [heads, f, 2]
             conv.att_src.data, conv.att_dst.data = attention[None, :, :, 0], attention[None, :, :, 1]
         conv.bias.data = bias
@@ -94,7 +94,7 @@ class InitialNetwork:
     def linear(self, name: str, member: int) -> torch.nn.Linear:
         """Return a dense layer with the weights of one member."""
         weight = self.weight(f"{name}_weight", member)
-        layer = torch.nn.Linear(*weight.shape)
+        layer = torch.nn.Linear(*weight.shape)  # type: ignore[arg-type]
         layer.weight.data, layer.bias.data = weight.T, self.weight(f"{name}_bias", member)[0]
         return layer
 
@@ -220,7 +220,7 @@ def test_gcn_with_two_layers_has_the_bits_of_its_separate_stages():
         Linear("classes", bias=False, init="glorot"), Propagate(), Bias(), SelectRows(),
     )  # fmt: skip
     one, several = (
-        fit(graph, recipe("gcn", epochs=15, **stages), splits.stratified(graph.y, count=2), device="cpu")
+        fit(graph, recipe("gcn", epochs=15, **stages), splits.stratified(graph.y, count=2), device="cpu")  # type: ignore[arg-type]
         for stages in ({}, {"stages": separate})
     )
     assert torch.equal(one.member_probabilities(graph), several.member_probabilities(graph))

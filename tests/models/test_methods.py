@@ -50,7 +50,7 @@ class InitialModel:
     """A method with initial weights on a graph, and its logits at all nodes."""
 
     def __init__(self, method: str, graph: Graph, **changes):
-        self.recipe = recipe(method, normalise=False, **{"hidden": 6} | changes)
+        self.recipe = recipe(method, normalise=False, **{"hidden": 6} | changes)  # type: ignore[arg-type]
         self.inputs = model_inputs(graph, self.recipe)
         self.shape = ModelShape(self.recipe, len(self.inputs.terms), D, C)
         self.weights = batched.initial_weights(self.shape, [(seed, self.recipe) for seed in range(B)])

@@ -299,7 +299,7 @@ def test_cuda_equals_cpu_and_repeats_to_the_bit(weighted, normalisation, directi
     weights = random_weights(8, edges.shape[1]) if weighted else None
     graph = Graph(edges, nodes=2000, weights=weights, directed=True)
     kind = MixedPropagation if direction in MIXED_DIRECTIONS else Propagation
-    P = kind(graph, tau, direction, normalisation=normalisation)
+    P = kind(graph, tau, direction, normalisation=normalisation)  # type: ignore[arg-type]
     on_cuda = P.to("cuda")
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-13)):
         for columns in (1, 7, 200):

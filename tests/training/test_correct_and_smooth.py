@@ -60,9 +60,9 @@ def test_scores_and_predictions_of_a_run_are_smoothed_and_its_weights_are_not_ch
     torch.testing.assert_close(run.predicted, expected)
     for part, masks in (("validation", SPLIT.validation), ("test", SPLIT.test)):
         assert [getattr(result, part) for result in run.results] == pytest.approx(accuracies(expected, masks))
-    assert sum(result.test for result in run.results) > sum(result.test for result in plain.results) + 0.1
+    assert sum(result.test for result in run.results) > sum(result.test for result in plain.results) + 0.1  # type: ignore[arg-type, call-overload]
     run.save(tmp_path / "run")
-    assert torch.equal(load_run(tmp_path / "run").member_probabilities(GRAPH), predicted)
+    assert torch.equal(load_run(tmp_path / "run").member_probabilities(GRAPH), predicted)  # type: ignore[attr-defined]
     torch.testing.assert_close(run.only([1]).member_probabilities(GRAPH)[0], predicted[1])
 
 
@@ -78,7 +78,7 @@ def test_roc_auc_is_that_of_smoothed_probabilities():
     graph.info = replace(graph.info, metric="roc_auc")
     run = fit(graph, QUICK, "stratified", count=1, device="cpu", predict=True)
     test = splits.stratified(graph.y, count=1).test[0]
-    positive, negative = (run.predicted[0, test & (graph.y == label), 1] for label in (1, 0))
+    positive, negative = (run.predicted[0, test & (graph.y == label), 1] for label in (1, 0))  # type: ignore[index]
     pairs = positive[:, None] - negative
     assert run.results[0].test == pytest.approx(float((pairs.sign() + 1).mean() / 2), abs=1e-6)
 
@@ -88,7 +88,7 @@ def test_labels_of_validation_and_test_nodes_do_not_change_predictions():
     masks = splits.from_masks(SPLIT.train[0], SPLIT.validation[0], SPLIT.test[0])
     changed = GRAPH.relabelled(torch.where(SPLIT.train[0], GRAPH.y, (GRAPH.y + 1) % 3))
     one, other = (fit(graph, used, masks, device="cpu", predict=True).predicted for graph in (GRAPH, changed))
-    assert torch.equal(one, other)
+    assert torch.equal(one, other)  # type: ignore[arg-type]
 
 
 def test_batches_and_exact_solutions_are_refused():

@@ -460,8 +460,8 @@ def test_a_killed_training_resumes_to_the_same_results(folder, tmp_path):
     finish(start(fit_arguments(folder, tmp_path / "whole", epochs=200)))
     one, other = (load_run(tmp_path / name) for name in ("whole", "killed"))
     assert [result.test for result in one.results] == [result.test for result in other.results]
-    for name, w in one.weights.items():
-        assert_same_bits(w, other.weights[name])
+    for name, w in one.weights.items():  # type: ignore[attr-defined]
+        assert_same_bits(w, other.weights[name])  # type: ignore[attr-defined]
 
 
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "--max-restarts", "3")
@@ -473,8 +473,8 @@ def test_two_processes_average_their_gradients(folder, tmp_path):
     run = load_run(tmp_path)
     weights, losses = expected_of_two_processes(folder, run)
     for name, w in weights.items():
-        torch.testing.assert_close(run.weights[name], w, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-5)
+        torch.testing.assert_close(run.weights[name], w, rtol=1e-5, atol=1e-5)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-5)  # type: ignore[attr-defined]
 
 
 @pytest.mark.gpu
@@ -485,7 +485,7 @@ def test_gpu_two_processes_that_share_a_gpu_average_their_gradients(folder, tmp_
     assert run.results[0].device == torch.cuda.get_device_name(0)
     # Losses instead of weights: Adam amplifies rounding errors of small gradients.
     _, losses = expected_of_two_processes(folder, run)
-    np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-3)
+    np.testing.assert_allclose(run.curves["loss"], losses, rtol=1e-3)  # type: ignore[attr-defined]
 
 
 def expected_of_two_processes(folder, run, epochs=3):
@@ -538,7 +538,7 @@ def test_a_group_that_loses_a_process_ends_with_the_same_results(folder, uninter
     found = load_run(tmp_path / "killed")
     assert [result.test for result in found.results] == [result.test for result in uninterrupted.results]
     for name, w in uninterrupted.weights.items():
-        assert_same_bits(w, found.weights[name])
+        assert_same_bits(w, found.weights[name])  # type: ignore[attr-defined]
 
 
 @pytest.mark.gpu

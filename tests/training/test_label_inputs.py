@@ -74,12 +74,12 @@ def test_the_loss_counts_only_training_nodes_whose_labels_are_hidden():
     operator = training.batches.operator
     found = batch_loss(training.shape, weights, statistics, batch, operator, state)
     for b in range(3):
-        hidden = (SPLIT.train[b] & ~state.visible[b]).nonzero()[:, 0][None]  # [1, m]
+        hidden = (SPLIT.train[b] & ~state.visible[b]).nonzero()[:, 0][None]  # type: ignore[index]  # [1, m]
         assert 0.3 < hidden.shape[1] / int(SPLIT.train[b].sum()) < 0.7
         alone = make_training(MEMBERS[b : b + 1], training.recipe)
         parts = alone.state.group("weights"), alone.state.group("statistics")
         row_mask = torch.ones(1, hidden.shape[1], 1, dtype=torch.float64)
-        one = replace(state, rates={name: [0.0] for name in state.rates}, visible=state.visible[b : b + 1])
+        one = replace(state, rates={name: [0.0] for name in state.rates}, visible=state.visible[b : b + 1])  # type: ignore[index]
         logits = batched.logits(training.shape, *parts, batch.terms, hidden, row_mask, operator, one)
         expected = mean_loss("cross_entropy", logits, GRAPH.y[hidden], row_mask[:, :, 0])
         assert_close(found[b : b + 1], expected)
@@ -112,7 +112,7 @@ def test_labels_help_where_only_edges_carry_information():
     graph = Graph.from_scipy(graph.adjacency, torch.randn(300, 2, generator=torch.Generator().manual_seed(0)), graph.y)
     split = splits.stratified(graph.y, count=2)
     scores = [
-        sum(result.test for result in fit(graph, "adaptkry", split, device="cpu", degree=1, hidden=16, epochs=60,
+        sum(result.test for result in fit(graph, "adaptkry", split, device="cpu", degree=1, hidden=16, epochs=60,  # type: ignore[arg-type, call-overload]
                                           label_hops=hops).results) / 2
         for hops in (0, 2)
     ]  # fmt: skip
@@ -155,12 +155,12 @@ def test_runs_are_saved_with_labels_and_predict_new_nodes(tmp_path):
     assert run.parameters == sum(w[0].numel() for name, w in run.weights.items() if name != "labels")
     run.save(tmp_path / "run")
     loaded = load_run(tmp_path / "run")
-    assert torch.equal(loaded.member_probabilities(GRAPH), predicted)
+    assert torch.equal(loaded.member_probabilities(GRAPH), predicted)  # type: ignore[attr-defined]
     assert torch.equal(run.only([2]).member_probabilities(GRAPH)[0], predicted[2])
     # New nodes without edges have no label, and do not change the predictions of the others.
     adjacency = scipy.sparse.block_diag([GRAPH.adjacency, scipy.sparse.csr_array((5, 5))])
     bigger = Graph.from_scipy(adjacency, torch.cat([GRAPH.x, GRAPH.x[:5]]))
-    assert_close(loaded.member_probabilities(bigger)[:, : GRAPH.nodes], predicted)
+    assert_close(loaded.member_probabilities(bigger)[:, : GRAPH.nodes], predicted)  # type: ignore[attr-defined]
     smaller = Graph.from_scipy(GRAPH.adjacency[:100, :100], GRAPH.x[:100])
     with pytest.raises(ValueError, match="so its 120 nodes must come first; got a graph with 100 nodes"):
         run.predict(smaller)

@@ -82,9 +82,9 @@ def test_a_loaded_run_has_the_same_predictions_rows_and_curves(run, tmp_path):
         json.dumps([result.to_row() for result in run.results])
     )
     assert loaded.info == run.info
-    assert loaded.shape == run.shape
-    assert loaded.recipes == run.recipes
-    np.testing.assert_allclose(loaded.curves["loss"], run.curves["loss"], rtol=1e-5)
+    assert loaded.shape == run.shape  # type: ignore[attr-defined]
+    assert loaded.recipes == run.recipes  # type: ignore[attr-defined]
+    np.testing.assert_allclose(loaded.curves["loss"], run.curves["loss"], rtol=1e-5)  # type: ignore[attr-defined]
 
 
 def test_predictions_for_a_graph_with_new_nodes(run):
@@ -306,7 +306,7 @@ def test_a_killed_run_resumes_to_the_same_results(tmp_path):
         assert process.returncode == 0
     one, other = (load_run(tmp_path / name) for name in ("whole", "killed"))
     assert [result.test for result in one.results] == [result.test for result in other.results]
-    assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
+    assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)  # type: ignore[attr-defined]
 
 
 def test_a_row_of_an_older_version_is_read():

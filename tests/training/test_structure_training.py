@@ -43,10 +43,10 @@ def test_every_method_trains_on_structure_columns(method):
 def test_a_saved_run_predicts_the_same_and_new_nodes_too(graph, used, tmp_path):
     run = fit(graph, used, splits.stratified(graph.y, count=2), device="cpu", out=tmp_path / "run")
     loaded = load_run(tmp_path / "run")
-    assert loaded.saved_inputs.keys() == run.saved_inputs.keys()
+    assert loaded.saved_inputs.keys() == run.saved_inputs.keys()  # type: ignore[attr-defined]
     assert ("structure_both" in run.saved_inputs) == (used is QUICK)
     assert torch.equal(loaded.probabilities(graph), run.probabilities(graph))
-    one = loaded.only([1])
+    one = loaded.only([1])  # type: ignore[attr-defined]
     assert torch.equal(one.member_probabilities(graph)[0], run.member_probabilities(graph)[1])
     assert one.parameters == run.parameters == sum(w[0].numel() for w in run.weights.values())
     assert loaded.probabilities(larger(graph, 3)).shape == (123, 2)
