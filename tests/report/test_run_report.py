@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adaptkry.models.recipe import recipe
 from adaptkry.report import charts, learned_filter, run_report
 from adaptkry.report.html import read_facts
 from adaptkry.spectral.propagation_matrix import Propagation
@@ -108,3 +109,13 @@ def test_spectra_and_angles_that_would_take_too_long_are_omitted(monkeypatch, ru
     assert list(found) == sorted(found)
     assert 2 <= len(found) <= 5
     assert 0.5 in found
+
+
+def test_each_tau_with_weights_of_its_own_has_a_line():
+    weights = [[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.0]]  # [members, taus x hops]
+    used = recipe("adaptkry", taus=(0.5, 1.0), tied=False, degree=1)
+    lines = run_report.hop_lines(weights, used)
+    assert [line["name"] for line in lines] == ["tau 0.5", "tau 1"]
+    assert [list(line["x"]) for line in lines] == [[0, 1], [0, 1]]
+    np.testing.assert_allclose([line["y"] for line in lines], [[0.2, 0.2], [0.2, 0.2]])
+    assert len(run_report.hop_lines(weights, recipe("adaptkry", degree=3))) == 1

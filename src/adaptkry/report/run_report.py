@@ -230,8 +230,7 @@ def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float = m
     """Return the charts of the weights of the hops and of the angles between consecutive hops."""
     found, weights = [], hop_weights(run)
     if weights and len(weights[0]) > 1:
-        line = series(TRAININGS, range(len(weights[0])), *spread(weights))
-        found.append(chart("Weight of each hop", [line], x="hop", y="weight"))
+        found.append(chart("Weight of each hop", hop_lines(weights, recipe), x="hop", y="weight"))
     if graph is not None and recipe.degree > 1 and angle_seconds(graph, recipe) <= seconds:
         lines = [
             series(f"tau {tau:g}", range(1, len(degrees) + 1), degrees)
@@ -239,6 +238,22 @@ def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float = m
         ]
         found.append(chart("Angle between consecutive hops", lines, x="hop", y="degrees"))
     return found
+
+
+def hop_lines(weights: Sequence[Sequence[float]], recipe: Recipe) -> list[dict]:
+    """Return one line per basis: for each direction, and for each tau if taus have weights of their own."""
+    bases = [(direction, tau) for direction in recipe.directions for tau in ([None] if recipe.tied else recipe.taus)]
+    hops = len(weights[0]) // len(bases)
+    if len(bases) == 1 or hops * len(bases) != len(weights[0]):
+        return [series(TRAININGS, range(len(weights[0])), *spread(weights))]
+    lines = []
+    for number, (direction, tau) in enumerate(bases):
+        part = [member[number * hops : (number + 1) * hops] for member in weights]
+        name = ", ".join(
+            ([direction] if len(recipe.directions) > 1 else []) + ([] if tau is None else [f"tau {tau:g}"])
+        )
+        lines.append(series(name, range(hops), *spread(part)))
+    return lines
 
 
 def hop_weights(run: Run) -> list[list[float]] | None:
@@ -299,10 +314,11 @@ def training_table(results: Sequence[Result]) -> dict:
 def ensemble_tables(ensemble: Ensemble) -> list[dict]:
     """Return the tables of splits, and of the members of each split, largest share first."""
     splits = [[r.split, percent(r.validation), percent(r.test), r.failed] for r in ensemble.results]
+    used = [(part, shares) for part, shares in zip(ensemble.parts, ensemble.shares, strict=True) if any(shares)]
     members = [
         (member.split, -share, [member.recipe.method, member.split, member.seed, number, percent(result.validation),
                                 cell(f"{share:.3f}", share)])
-        for number, (part, shares) in enumerate(zip(ensemble.parts, ensemble.shares, strict=True))
+        for number, (part, shares) in enumerate(used)
         for member, result, share in zip(part.members, part.results, shares, strict=True)
         if share > 0
     ]  # fmt: skip
