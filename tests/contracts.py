@@ -1,4 +1,4 @@
-"""Checks that every operator and every basis must pass. To test a new one:
+"""Checks that every operator, every basis and every method must pass. To test a new operator or basis:
 
 @OPERATOR_CONTRACT
 def test_my_operator_satisfies_the_contract(check):
@@ -10,14 +10,24 @@ def test_my_basis_satisfies_the_contract(check):
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
+from adaptkry.graphs import splits
+from adaptkry.graphs.graph import Graph
+from adaptkry.models.inputs import model_inputs
+from adaptkry.models.recipe import Recipe
+from adaptkry.models.stages import ModelShape
 from adaptkry.spectral.bases import stack
 from adaptkry.spectral.basis_function import Basis
 from adaptkry.spectral.operators import ALL_COLUMNS, Diagonal, Operator
+from adaptkry.training.batches import FullBatch
+from adaptkry.training.loop import GradientDescent
+from adaptkry.training.losses import chunk_logits
+from adaptkry.training.state import Member
 
 assert_close = torch.testing.assert_close
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -163,3 +173,23 @@ _BASIS = (degree_k_takes_k_products_and_gives_k_plus_1_terms, terms_equal_their_
 BASIS_CONTRACT = _contract(*_BASIS, stack_in_panels_has_the_bits_of_the_terms)
 # Lanczos sums over nodes; the order of torch's sums depends on the number of columns.
 LANCZOS_CONTRACT = _contract(*_BASIS, stack_in_panels_equals_the_terms)
+
+
+def check_members_are_independent(graph: Graph, used: Recipe) -> None:
+    """Three members that differ in split, seed, rate and dropout train in a batch as each of them does alone."""
+    split = splits.stratified(graph.y, count=2)
+    inputs = model_inputs(graph, used)
+    shape = ModelShape(used, len(inputs.terms), inputs.terms.shape[2], graph.classes)
+    members = [Member(i % 2, i, replace(used, mlp_lr=0.01 * (i + 1), mlp_dropout=0.2 * i)) for i in range(3)]
+
+    def train(members: list[Member]) -> Tensor:
+        masks = {"train": split.train, "validation": split.validation}
+        split_of_member = torch.tensor([member.split for member in members])
+        batches = FullBatch(inputs.terms.double(), graph.y, masks, split_of_member, operator=inputs.operator)
+        state = GradientDescent(shape, batches, members).run()
+        ((logits, _),) = chunk_logits(shape, state.group("best"), batches.chunks(), inputs.operator)
+        return logits
+
+    in_batch = train(members)
+    for i, member in enumerate(members):
+        assert_close(in_batch[i], train([member])[0], rtol=0, atol=1e-10)

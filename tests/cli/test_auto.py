@@ -2,17 +2,14 @@
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from itertools import islice
 
 import pytest
 
 from adaptkry.cli.progress import search_progress
 from adaptkry.selection.auto_search import AutoSearch, Progress
+from background import start_command
 
 QUICK = ("--epochs", 5, "--splits", 2, "--set", "hidden=8")
 
@@ -94,15 +91,7 @@ def start_search(folder, trials, *words):
     """Start a search that runs until it is interrupted; returns when it has recorded so many trials."""
     journal = folder / "stopped" / "trials.jsonl"
     words = ["auto", "csbm", "--time", "1h", "--splits", "1", "--epochs", "40", "--out", "stopped", *words]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "adaptkry", *words], cwd=folder, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs of a shell ignore SIGINT
-    )  # fmt: skip
-    deadline = time.time() + 60
-    while (not journal.exists() or len(journal.read_text().splitlines()) <= trials) and time.time() < deadline:
-        time.sleep(0.05)
-    return process
+    return start_command(folder, words, lambda: journal.exists() and len(journal.read_text().splitlines()) > trials)
 
 
 def test_sigterm_can_be_resumed_and_ctrl_c_ends_with_the_best_so_far(tmp_path):

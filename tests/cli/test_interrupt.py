@@ -1,10 +1,8 @@
 """Ctrl-C and SIGTERM during a training."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
+
+from background import start_command
 
 
 def start_long_training(folder, out, *words):
@@ -12,15 +10,7 @@ def start_long_training(folder, out, *words):
     path = folder / out / "checkpoint.safetensors"
     before = path.stat().st_mtime_ns if path.exists() else 0
     words = ["fit", "csbm", "--epochs", "100000", "--set", "patience=100000", "--out", out, "--splits", "3", *words]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "adaptkry", *words], cwd=folder, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs of a shell ignore SIGINT
-    )  # fmt: skip
-    deadline = time.time() + 60
-    while (not path.exists() or path.stat().st_mtime_ns == before) and time.time() < deadline:
-        time.sleep(0.05)
-    return process
+    return start_command(folder, words, lambda: path.exists() and path.stat().st_mtime_ns != before)
 
 
 def test_an_interrupted_fit_prints_how_to_resume_and_can_be_resumed(tmp_path):

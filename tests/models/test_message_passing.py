@@ -1,7 +1,5 @@
 """GCN, GraphSAGE and GAT are compared with PyG's layers, undirected and directed, at any depth."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch.nn.functional import gelu
@@ -26,11 +24,8 @@ from adaptkry.models.stages import (
     SelectRows,
     initial_statistics,
 )
-from adaptkry.training.batches import FullBatch
 from adaptkry.training.fit import fit
-from adaptkry.training.loop import GradientDescent
-from adaptkry.training.losses import chunk_logits
-from adaptkry.training.state import Member
+from contracts import check_members_are_independent
 
 N, D, C, B, HEADS = 30, 5, 3, 2, 2
 
@@ -188,22 +183,7 @@ def test_self_weights_add_a_dense_layer_of_the_node(kind, residual):
 def test_a_residual_member_trained_separately_equals_the_same_member_in_a_batch(kind, norm):
     graph = csbm(nodes=60, phi=-0.5, features=4, classes=3, seed=0)
     used = recipe(kind, hidden=8, epochs=8, layers=2, residual=True, batch_norm=norm == "batch_norm")
-    split = splits.stratified(graph.y, count=2)
-    inputs = model_inputs(graph, used)
-    shape = ModelShape(used, len(inputs.terms), 4, 3)
-    members = [Member(i % 2, i, replace(used, mlp_lr=0.01 * (i + 1), mlp_dropout=0.2 * i)) for i in range(3)]
-
-    def train(members: list[Member]) -> torch.Tensor:
-        masks = {"train": split.train, "validation": split.validation}
-        split_of_member = torch.tensor([member.split for member in members])
-        batches = FullBatch(inputs.terms.double(), graph.y, masks, split_of_member, operator=inputs.operator)
-        state = GradientDescent(shape, batches, members).run()
-        ((logits, _),) = chunk_logits(shape, state.group("best"), batches.chunks(), inputs.operator)
-        return logits
-
-    in_batch = train(members)
-    for i, member in enumerate(members):
-        assert_close(in_batch[i], train([member])[0], rtol=0, atol=1e-10)
+    check_members_are_independent(graph, used)
 
 
 def test_residual_sage_learns_a_heterophilous_graph():

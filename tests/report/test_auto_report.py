@@ -86,3 +86,11 @@ def test_one_line_per_setting_that_was_varied(trials):
     assert lines[0].startswith("method: adaptkry; with gcn -10.00")
     assert lines[1].startswith("taus: 0.5; with 1.0 -3.33 ± ")
     assert what_mattered(effects_of(trials[:1])) == []
+
+
+def test_splits_that_were_not_tested_are_left_out_of_what_the_edges_add(result):
+    whole = about_edges(result)
+    result.baselines["mlp"][2] = None
+    sentence = about_edges(result)
+    assert sentence != whole
+    assert "(+9.00 ± 12.71 points)" in sentence  # the mean of 0.2 - 0.1 and 0.2 - 0.12

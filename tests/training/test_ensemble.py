@@ -62,7 +62,7 @@ def test_members_that_failed_have_no_share(single):
         broken.results[i].validation, broken.results[i].failed = None, "loss was not finite in epoch 0"
     broken.predicted = broken.predicted.clone()
     broken.predicted[1::2] = torch.nan
-    shares = mean_shares([broken])
+    shares = mean_shares([broken], len(SPLITS))
     assert shares == [[1 / 3, 0.0] * 3]
     found = combine_runs([broken], shares, GraphData(GRAPH), SPLITS, combine="mean")
     assert found.chosen == [0]
@@ -92,7 +92,7 @@ def test_a_loaded_ensemble_is_the_same_and_predicts_new_nodes(ensemble, folder):
 
 def test_a_smaller_ensemble_replaces_the_parts_of_a_larger_one(single, ensemble, folder):
     two = [single.only([0, 1]), single.only([2, 3])]
-    combine_runs(two, mean_shares(two), GraphData(GRAPH), SPLITS, combine="mean").save(folder)
+    combine_runs(two, mean_shares(two, len(SPLITS)), GraphData(GRAPH), SPLITS, combine="mean").save(folder)
     assert sorted(path.name for path in (folder / "members").iterdir()) == ["0", "1"]
     ensemble.save(folder)
     assert sorted(path.name for path in (folder / "members").iterdir()) == ["0"]

@@ -56,7 +56,7 @@ def auto(
     """Train the best ensemble that a time limit allows, test it once, and write its predictions and a report.
 
     Several methods and many settings are trained; validation nodes choose among them. Ctrl-C ends the search with the
-    best so far. Settings given by --set are the same in all trainings.
+    best so far. Settings given by --set are fixed; of them, the baselines GCN and MLP take epochs, patience and reduce.
     """
     from adaptkry import cli
     from adaptkry.cli import terminal

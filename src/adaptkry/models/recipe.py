@@ -71,8 +71,8 @@ class Recipe:
     )
     structure: int = setting(
         0,
-        "Number of structure columns (truncated SVD of the normalised adjacency matrix, for a directed graph of both "
-        "sides) appended to the features.",
+        "Number of structure columns (truncated SVD of the scaled adjacency matrix, for out and in each) appended to "
+        "the features.",
         at_least=0,
     )
     # the coefficients

@@ -72,10 +72,5 @@ def open_user_file(name: str, root: Path | None) -> Graph:
 def changed(base: Recipe, changes: Mapping[str, Mapping[str, Any]], graph: Graph) -> dict[str, Recipe]:
     """Return the base with each set of changes, without those that do not fit the graph or the other settings."""
     data = GraphData(graph)
-    found = {name: changed_recipe(data, base, _with_tuples(settings)) for name, settings in changes.items()}
+    found = {name: changed_recipe(data, base, settings) for name, settings in changes.items()}
     return {name: recipe for name, recipe in found.items() if recipe is not None}
-
-
-def _with_tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert lists of a TOML file to tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

@@ -20,7 +20,9 @@ MATTERED_NOTE = (
     "Mean difference of validation scores over the same splits, in percentage points, with its 95 % interval: the best "
     "trial with a value, compared with the best trial of all. More trials have the values that looked best."
 )
-TRIALS_NOTE = "Settings: those that differ from the first trial of the method, which has the suggested settings."
+TRIALS_NOTE = (
+    "Settings: those that differ from the first trial of the method, which has the suggested or published settings."
+)
 
 
 def auto_tables(result: AutoResult) -> list[dict]:
@@ -121,7 +123,8 @@ def about_edges(result: AutoResult) -> str:
     sentence = f"Test {result.ensemble.info.metric}: {scores}."
     if not {"mlp", "best single training"} <= entries.keys():
         return sentence
-    differences = np.array(entries["best single training"]["scores"]) - np.array(entries["mlp"]["scores"])  # [s]
+    single, mlp = (np.array(entries[name]["scores"], dtype=float) for name in ("best single training", "mlp"))  # [s]
+    differences = single - mlp  # NaN where one of them was not tested
     differences = differences[~np.isnan(differences)]
     gain, half = float(differences.mean()) if len(differences) else 0.0, half_width(differences)
     spread = f" ± {100 * half:.2f}" if half else ""

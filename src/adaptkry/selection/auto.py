@@ -67,7 +67,7 @@ def auto(
         should_stop: called every few epochs; if it returns True, the search ends with the best so far.
         on_progress: called every few epochs.
         on_trial: called with each trial.
-        settings: settings that all recipes have, such as `epochs=200`.
+        settings: settings that do not vary, such as `epochs=200`. The baselines take `epochs`, `patience` and `reduce`.
 
     Ctrl-C ends the search with the best so far.
 

@@ -11,7 +11,7 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.selection.compare import half_width, summarise
 from adaptkry.selection.trial import Trial
 from adaptkry.training.data import GraphData
-from adaptkry.training.ensemble import Ensemble, score
+from adaptkry.training.ensemble import Ensemble, candidates_of, score
 from adaptkry.training.run import Run
 
 REFERENCES = ("gcn", "mlp")  # always tried, so that the report can say what the edges contribute
@@ -89,19 +89,15 @@ def best_scores(parts: Sequence[Run], data: GraphData, splits: Splits) -> list[f
     """Return the test score of the best member on validation of each split [s]."""
     scores: list[float | None] = []
     for split in range(len(splits)):
-        candidates = [
-            (result.validation, part, i)
-            for part in parts
-            for i, (member, result) in enumerate(zip(part.members, part.results, strict=True))
-            if member.split == split and result.validation is not None
-        ]
+        candidates = candidates_of(parts, split)
         if not candidates:
             scores.append(None)
             continue
-        _, part, i = max(candidates, key=lambda candidate: candidate[0])
-        assert part.predicted is not None
+        _, p, i = max(candidates, key=lambda candidate: candidate[0])
+        predicted = parts[p].predicted
+        assert predicted is not None
         mask = splits.test[split : split + 1]
-        scores += score(data.info.metric, part.predicted[i : i + 1], data.labels, mask)
+        scores += score(data.info.metric, predicted[i : i + 1], data.labels, mask)
     return scores
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.graphs.splits import Splits
+from adaptkry.training.ensemble import candidates_of
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.run import Run
 
@@ -96,13 +97,8 @@ def greedy_shares(
     end = time.monotonic() + seconds
     shares = [[0.0] * len(part.members) for part in parts]
     for split in range(len(splits)):
-        found = [
-            (result.validation, p, i)
-            for p, part in enumerate(parts)
-            for i, (member, result) in enumerate(zip(part.members, part.results, strict=True))
-            if member.split == split and result.validation is not None
-        ]
-        best_first = sorted(found, key=lambda candidate: candidate[0], reverse=True)[:CANDIDATES]  # a stable sort
+        candidates = candidates_of(parts, split)
+        best_first = sorted(candidates, key=lambda candidate: candidate[0], reverse=True)[:CANDIDATES]  # a stable sort
         if not best_first:
             continue
         nodes = splits.validation[split].nonzero()[:, 0]

@@ -2,12 +2,13 @@
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from adaptkry.models.recipe import Recipe, recipe
+from adaptkry.selection.trial import changed_recipe
 from adaptkry.training.data import GraphData
 
 SETTINGS_OF_RECIPES = frozenset(field.name for field in fields(Recipe))
@@ -43,12 +44,9 @@ def portfolio(
             changes["structure"] = min(changes["structure"], data.graph.nodes // 4)
         group = []
         for rates in rates_of(shape["rates"], base):
-            try:
-                found = replace(base, **_tuples(changes | rates | dict(settings)))
-                data.check_recipe(found)
-            except ValueError:
-                continue  # the settings of the user or of the base exclude this recipe
-            group.append(found)
+            found = changed_recipe(data, base, changes | rates | dict(settings))
+            if found is not None:  # otherwise the settings of the user or of the base exclude it
+                group.append(found)
         if group:
             yield list(dict.fromkeys(group))
 
@@ -77,8 +75,3 @@ def input_settings(data: GraphData, suggested: Recipe) -> dict[str, Any]:
     """Return how features are scaled; a graph without features has structure columns instead."""
     names = ("normalise", "standardise") if data.graph.features is not None else ("structure",)
     return {name: getattr(suggested, name) for name in names}
-
-
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert lists of a TOML file to tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

@@ -4,7 +4,7 @@ It has the interface of a `Run`: it is saved, loaded and reported, and it predic
 runs; the members of one part have the same shape.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,26 +96,27 @@ class Ensemble:
         return f"Ensemble({self.trainings} trainings)\n{self.summary()}"
 
 
-def mean_shares(parts: Sequence[Run]) -> list[list[float]]:
-    """Return equal shares for all members of a split that did not fail."""
-    counts: dict[int, int] = {}
-    for split in (member.split for member, _ in _successful(parts)):
-        counts[split] = counts.get(split, 0) + 1
+Candidate = tuple[float, int, int]  # validation score, number of the part, number of the member in it
+
+
+def candidates_of(parts: Sequence[Run], split: int) -> list[Candidate]:
+    """Return the members of a split that did not fail."""
     return [
-        [
-            0.0 if result.validation is None else 1 / counts[member.split]
-            for member, result in zip(part.members, part.results, strict=True)
-        ]
-        for part in parts
+        (result.validation, p, i)
+        for p, part in enumerate(parts)
+        for i, (member, result) in enumerate(zip(part.members, part.results, strict=True))
+        if member.split == split and result.validation is not None
     ]
 
 
-def _successful(parts: Sequence[Run]) -> Iterator[tuple[Any, Result]]:
-    """Yield members that did not fail and their results."""
-    for part in parts:
-        for member, result in zip(part.members, part.results, strict=True):
-            if result.validation is not None:
-                yield member, result
+def mean_shares(parts: Sequence[Run], splits: int) -> list[list[float]]:
+    """Return equal shares for all members of a split that did not fail."""
+    shares = [[0.0] * len(part.members) for part in parts]
+    for split in range(splits):
+        candidates = candidates_of(parts, split)
+        for _, p, i in candidates:
+            shares[p][i] = 1 / len(candidates)
+    return shares
 
 
 def split_probabilities(parts: Sequence[Run], shares: Sequence[Sequence[float]], splits: int) -> Tensor:

@@ -167,7 +167,7 @@ def fit(
             trainer.run([*checkpointers, *callbacks])
             run = build_run(trainer, prepared, source, splits, restarts, test and not is_mean, predict or is_mean)
             if is_mean:
-                run = combine_runs([run], mean_shares([run]), source, splits, combine=combine, test=test)
+                run = combine_runs([run], mean_shares([run], len(splits)), source, splits, combine=combine, test=test)
             if journal:
                 run.save(journal.folder)
                 journal.add("run")
