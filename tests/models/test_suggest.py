@@ -30,17 +30,18 @@ def with_features(x, sparse: bool = False) -> Graph:
 @pytest.mark.parametrize(
     ("x", "settings", "words"),
     [
-        ((RANDOM.random((50, 40)) < 0.05) * 1.0, module.WORDS, "binary, "),
-        ((RANDOM.random((50, 40)) < 0.05) * 3.0, module.WORDS, "counts, "),
-        ((RANDOM.random((50, 40)) < 0.05) * 0.3, module.WORDS, "real numbers, "),
+        ((RANDOM.random((50, 80)) < 0.05) * 1.0, module.WORDS, "binary, "),
+        ((RANDOM.random((50, 80)) < 0.05) * 3.0, module.WORDS, "counts, "),
+        ((RANDOM.random((50, 80)) < 0.05) * 0.3, module.WORDS, "real numbers, "),
         ((RANDOM.random((50, 40)) < 0.05) * -1.0, module.OTHER_SCALES, "standardised"),
         ((RANDOM.random((50, 40)) < 0.5) * 1.0, module.SIMILAR_SCALES, "binary"),
+        (np.eye(7)[np.arange(50) % 7], module.SIMILAR_SCALES, "binary"),
         (NORMAL, module.SIMILAR_SCALES, "standard deviations"),
         (NORMAL * [1, 1, 1, 100], module.OTHER_SCALES, "standardised"),
         (NORMAL * 1e-3, module.OTHER_SCALES, "standardised"),
         (np.ones((50, 2)) * 0.1, module.SIMILAR_SCALES, "1 to 1"),
     ],
-    ids=["words", "counts", "tf-idf", "negative", "binary", "normal", "one-large", "small", "constant"],
+    ids=["words", "counts", "tf-idf", "negative", "binary", "categories", "normal", "one-large", "small", "constant"],
 )
 def test_features_are_scaled_by_their_kind(x, settings, words, sparse):
     (reason,) = explain(with_features(x, sparse), "gcn")
@@ -69,8 +70,8 @@ def test_direction_is_used_unless_most_edges_exist_in_reverse():
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_homophilous_graphs_whose_features_are_words_have_settings_of_their_own(phi, is_sparse):
     graph = csbm(nodes=300, phi=phi)
-    words = torch.zeros(300, 50)
-    words[torch.arange(300), torch.arange(300) % 50] = 1
+    words = torch.zeros(300, 80)
+    words[torch.arange(300), torch.arange(300) % 80] = 1
     graph = Graph(
         torch.from_numpy(np.stack(graph.adjacency.nonzero())).long(), words if is_sparse else graph.x, graph.y
     )

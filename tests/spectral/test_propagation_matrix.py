@@ -301,7 +301,7 @@ def test_cuda_equals_cpu_and_repeats_to_the_bit(weighted, normalisation, directi
     kind = MixedPropagation if direction in MIXED_DIRECTIONS else Propagation
     P = kind(graph, tau, direction, normalisation=normalisation)  # type: ignore[arg-type]
     on_cuda = P.to("cuda")
-    for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-13)):
+    for dtype, tolerance in ((torch.float32, 5e-5), (torch.float64, 1e-13)):  # a gradient of the hub adds 1,000 terms
         for columns in (1, 7, 200):
             x = random_signal(2000, columns, dtype=dtype).requires_grad_()
             y = x.detach().cuda().requires_grad_()

@@ -49,7 +49,7 @@ MANY_LABELS: Settings = {"hidden": 256, "layers": 3, "batch_norm": True}
 FEW_LABELS: Settings = {"hidden": 64, "layers": 2, "batch_norm": False}
 
 # by features
-MAX_WORDS = 0.25  # share of non-zero entries up to which non-negative features count as words
+MAX_WORDS = 0.25  # share of non-zero entries up to which many non-negative columns count as words, a few as categories
 MAX_SCALE = 3.0  # factor between columns, or between a column and 1, up to which features stay as they are
 SAMPLE = 2000  # rows of features that are looked at
 WORDS: Settings = {"normalise": True, "standardise": False}
@@ -174,7 +174,7 @@ def by_features(graph: Graph) -> list[Reason]:
     share = len(values) / (x.shape[0] * x.shape[1])
     is_binary = bool((values == 1).all())
     kind = "binary" if is_binary else "counts" if bool((values == np.rint(values)).all()) else "real numbers"
-    if share <= MAX_WORDS and bool((values > 0).all()):
+    if share <= MAX_WORDS and x.shape[1] > MAX_COLUMNS and bool((values > 0).all()):
         why = f"features are like bags of words ({kind}, {100 * share:.2g} % non-zero): rows are divided by their sum"
         return [Reason(WORDS, why)]
     low, high = _scales(x)

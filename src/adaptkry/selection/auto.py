@@ -33,6 +33,7 @@ from adaptkry.training.run_folder import load_run
 log = logging.getLogger("adaptkry")
 
 SUMMARY = "auto.json"
+SLOWER = 3  # times as long as estimated that a selection may take if no time is left
 
 
 def auto(
@@ -134,7 +135,8 @@ def finish(search: AutoSearch) -> AutoResult:
         )
     parts = [trained.run for trained in search.trained if trained.run is not None]
     metric = search.data.info.metric
-    seconds = max((1 - RESERVE) * search.time_limit - search.elapsed, search.selection_time)
+    left = (1 - RESERVE) * search.time_limit - search.elapsed
+    seconds = max(left, SLOWER * search.selection_time)  # a training that ended late must not cost the selection
     shares = greedy_shares(parts, search.data.labels, search.splits, metric, device=search.device, seconds=seconds)
     ensemble = combine_runs(parts, shares, search.data, search.splits, combine="greedy", test=search.test)
     baselines = baseline_scores(parts, search.data, search.splits) if search.test else {}

@@ -19,6 +19,7 @@ SELECTION_ROUNDS = 50  # members added per split, with repetition
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
 ROUND_SECONDS = {"accuracy": 5e-9, "roc_auc": 1e-7}  # on one core, per candidate, node and class
 GPU_SPEED = 30  # times as fast on a GPU, roughly
+LAUNCH_SECONDS = 1e-3  # of a round, however small it is
 
 
 def greedy_counts(
@@ -70,7 +71,8 @@ def selection_seconds(candidates: int, classes: int, splits: Splits, metric: str
     """Estimate the time of `greedy_shares`."""
     nodes = int(splits.validation.sum())  # of all splits
     speed = GPU_SPEED if device.startswith("cuda") else 1
-    return SELECTION_ROUNDS * ROUND_SECONDS[metric] * min(candidates, CANDIDATES) * nodes * classes / speed
+    products = ROUND_SECONDS[metric] * min(candidates, CANDIDATES) * nodes * classes / speed
+    return SELECTION_ROUNDS * (products + LAUNCH_SECONDS * len(splits))
 
 
 def greedy_shares(

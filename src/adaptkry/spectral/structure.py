@@ -85,8 +85,9 @@ def sparse_tensor(matrix: sp.csr_array, device: torch.device | str = "cpu") -> T
     entries = matrix.tocoo()
     indices = torch.stack([torch.from_numpy(part).long() for part in (entries.row, entries.col)])
     values = torch.from_numpy(entries.data).float()
-    options = {"is_coalesced": True, "check_invariants": False, "device": device}
-    return torch.sparse_coo_tensor(indices, values, matrix.shape, **options)  # type: ignore[arg-type]
+    options = {"is_coalesced": True, "device": device}
+    with torch.sparse.check_sparse_tensor_invariants(enable=False):  # said by argument, some versions warn
+        return torch.sparse_coo_tensor(indices, values, matrix.shape, **options)  # type: ignore[arg-type]
 
 
 def truncated_svd(matrix: Tensor, rank: int, iterations: int = ITERATIONS) -> tuple[Tensor, Tensor, Tensor]:
