@@ -1,0 +1,72 @@
+"""Is `auto` ever below the better of GCN and MLP, and does it keep its time limit, on the development graphs?
+
+    python -m benchmarks.auto [--time 5min] [--device cpu] [--graphs cora,own/texas] [--out results/benchmarks.jsonl]
+
+GCN and MLP have their best trainings of the same search on validation nodes. The difference is the ensemble's test
+score minus that of the better one, over the same splits, with half the width of its 95 % interval. On the CPU give it
+as many cores as the claim is about: `taskset -c 0,1`.
+"""
+
+import argparse
+
+import numpy as np
+import torch
+
+from adaptkry.common import timing
+from adaptkry.common.memory import keep_freed_memory
+from adaptkry.common.rows import append, provenance
+from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.load import load
+from adaptkry.paper.development import DEVELOPMENT, is_user_file, open_user_file
+from adaptkry.paper.measure import RunOptions, development_splits
+from adaptkry.selection.auto import auto
+from adaptkry.selection.auto_result import REFERENCES
+from adaptkry.training.data import GraphData
+
+
+def open_development(name: str) -> Graph:
+    """Load or generate a development graph."""
+    generate = DEVELOPMENT[name].generate
+    if generate is not None:
+        return generate()
+    return open_user_file(name, None) if is_user_file(name) else load(name)
+
+
+def measure(name: str, limit: float, device: str) -> dict:
+    """Return one row: scores, differences and seconds."""
+    graph = open_development(name)
+    splits = development_splits(graph, name, RunOptions())
+    result = auto(GraphData(graph, is_user_file=is_user_file(name)), splits, time_limit=limit, device=device)
+    found = {entry["name"]: entry for entry in result.comparison()}
+    better = max(REFERENCES, key=lambda method: found[method]["mean"] or 0.0)
+    return {
+        "benchmark": "auto", "graph": name, "settings": {"time_limit": limit}, "seed": 0, "scheme": splits.scheme,
+        "test": {method: entry["mean"] for method, entry in found.items()},
+        "validation": float(np.mean([one.validation for one in result.ensemble.results])),
+        "better_baseline": better, "difference": -found[better]["difference"],
+        "half_width": found[better]["half_width"], "seconds": result.seconds, "trials": len(result.trials),
+        "threads": torch.get_num_threads(), **provenance(device),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure, append the rows to a file, and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--time", default="5min")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--graphs", default=",".join(DEVELOPMENT))
+    parser.add_argument("--out", default="results/benchmarks.jsonl")
+    options = parser.parse_args()
+    keep_freed_memory()
+    for name in options.graphs.split(","):
+        row = measure(name, timing.time_limit(options.time), options.device)
+        append(options.out, [row])
+        print(
+            f"{name}: {100 * row['test']['ensemble']:.2f} %, {row['better_baseline']} "
+            f"{100 * row['test'][row['better_baseline']]:.2f} %, difference {100 * row['difference']:+.2f} ± "
+            f"{100 * (row['half_width'] or 0):.2f}, {row['trials']} trials, {row['seconds']:.1f} s", flush=True,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
