@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from adaptkry.cli.fit import is_complete
+from adaptkry.cli.predict import trained_on
+from adaptkry.graphs.load import load
+from adaptkry.graphs.readers.arrays import write_npz
+from adaptkry.graphs.synthetic import csbm
+from adaptkry.training.fit import fit
 
 
 @pytest.fixture
@@ -47,6 +52,16 @@ def test_predict_writes_class_names_and_probabilities_for_every_node(ring, files
     right = sum(row["class"] == ("<b>odd</b>" if i % 2 else "even") for i, row in enumerate(rows))
     assert right > 55
     assert sum(float(value) for name, value in rows[0].items() if name.startswith("p(")) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_run_on_own_data_called_csbm_is_not_predicted_on_the_built_in_graph(tmp_path):
+    settings = {"splits": "stratified", "count": 1, "degree": 1, "epochs": 1, "device": "cpu"}
+    assert trained_on(tmp_path, fit("csbm", **settings)) == "csbm"
+    for own in (csbm(), load("csbm", nodes=100), load(write_npz(csbm(), tmp_path / "csbm.npz"))):
+        with pytest.raises(
+            ValueError, match=r"trained on files or on a graph of your own \('csbm'\)\. Pass them again"
+        ):
+            trained_on(tmp_path, fit(own, **settings))
 
 
 def test_if_all_trainings_fail_one_line_is_printed(files, run, tmp_path):

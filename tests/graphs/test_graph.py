@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from adaptkry.graphs.graph import Graph, compact
+from adaptkry.graphs.graph import Graph, Info, compact
 from strategies import graphs, random_edges, random_graph, random_weights
 
 PAIRS = [[0, 1, 1, 2, 2], [1, 0, 2, 2, 3]]  # 0 and 1 in both directions, a self-loop at 2
@@ -98,6 +98,51 @@ def test_building_a_graph_does_not_change_its_input():
     np.testing.assert_array_equal(pairs, before[0])
     np.testing.assert_array_equal(weights, before[1])
     assert matrix.nnz == before[2].nnz
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_changing_the_arrays_of_a_graph_later_does_not_change_the_graph(kind, directed):
+    edges, weights, labels = kind(np.array(PAIRS)), kind(np.array(WEIGHTS)), kind(np.array([0, 1, 1, -1]))
+    features, mask = kind(np.eye(4)), kind(np.ones((1, 4), dtype=bool))
+    info = Info(masks={part: mask for part in ("train", "validation", "test")})  # type: ignore[arg-type]
+    graph = Graph(edges, features, labels, weights=weights, directed=directed, info=info)
+    relabelled = graph.relabelled(labels)
+    before = dense(graph)
+    for array in (edges, features, labels, weights, mask):
+        array[:] = 0
+    np.testing.assert_array_equal(dense(graph), before)
+    assert graph.x.equal(torch.eye(4).double())
+    assert graph.y.tolist() == relabelled.y.tolist() == [0, 1, 1, -1]
+    assert graph.info.masks is not None
+    assert all(bool(mask.all()) for mask in graph.info.masks.values())
+
+
+def test_changing_the_scipy_matrices_of_a_graph_later_does_not_change_the_graph():
+    adjacency, features = sp.csr_array(np.diag([1.0, 2, 3])), sp.csr_array(np.eye(3))
+    graph = Graph.from_scipy(adjacency, features, weighted=True, directed=True)
+    adjacency.data[:], features.data[:] = 9, 9
+    np.testing.assert_array_equal(dense(graph), np.diag([1.0, 2, 3]))
+    assert graph.x.equal(torch.eye(3).double())
+
+
+def test_derived_graphs_share_features_and_labels():
+    graph = random_graph(0, directed=True)
+    assert all(other.features is graph.features for other in (graph.undirected(), graph.with_self_loops()))
+
+
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        (Info(class_names=("a", "b")), r"a name for each of the 3 classes, .*; got 2: a, b\. Add names"),
+        (Info(node_ids=("a",)), r"node_ids must have one name per node, 4 in all; got 1\."),
+        (Info(feature_names=("a", "b")), r"feature_names must have one name per feature column, 1 in all; got 2\."),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(info, message):
+    with pytest.raises(ValueError, match=message):
+        Graph(PAIRS, np.ones((4, 1)), [0, 1, 2, -1], info=info)
+    Graph(PAIRS, np.ones((4, 1)), [0, 1, 2, -1], info=Info(class_names=("a", "b", "c", "d"), node_ids="abcd"))
 
 
 # --- features and labels ---------------------------------------------------------------------------------------------

@@ -157,18 +157,19 @@ def test_make_accepts_every_scheme_by_name(scheme):
 
 
 @pytest.mark.parametrize("name", ["cora", "mine"])
-@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("is_benchmark", [True, False])
 @pytest.mark.parametrize("masks", [None, 4])
-def test_default_splits_are_published_fixed_or_stratified(name, by_name, masks):
+def test_default_splits_are_published_fixed_or_stratified(name, is_benchmark, masks):
     y = torch.arange(50) % 2
     own = None if masks is None else splits.stratified(y, masks, (0.2, 0.2, 0.6))
-    info = Info(name, masks=None if own is None else {part: getattr(own, part) for part in PARTS})
+    known = {part: getattr(own, part) for part in PARTS} if own else None
+    info = Info(name, masks=known, known_as=name if is_benchmark else None)
     expected = ("stratified", 5) if masks is None else ("fixed", masks)
-    expected = ("class_balanced", 10) if by_name and name == "cora" else expected
-    split = splits.make(Graph([[0], [1]], labels=y, info=info), by_name=by_name)
+    expected = ("class_balanced", 10) if is_benchmark and name == "cora" else expected
+    split = splits.make(Graph([[0], [1]], labels=y, info=info))
     assert (split.scheme, len(split)) == expected
     assert split.label == f"{expected[1]} {expected[0]} splits"
-    assert splits.make(Graph([[0], [1]], labels=y, info=info), None, 1, by_name=by_name).label.endswith(" split")
+    assert splits.make(Graph([[0], [1]], labels=y, info=info), None, 1).label.endswith(" split")
 
 
 @pytest.mark.parametrize(

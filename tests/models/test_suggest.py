@@ -162,9 +162,10 @@ def test_invalid_arguments_are_refused(arguments, error, message):
 @pytest.mark.parametrize("method", ["adaptkry", "gcn"])
 def test_published_settings_win_and_a_file_is_not_known_by_its_name(method):
     graph = csbm(nodes=100)
-    graph.info = Info("squirrel")
+    graph.info = Info("squirrel", known_as="squirrel")
     assert GraphData(graph).recipe(method) == recipe(method, "squirrel")
-    assert GraphData(graph, is_user_file=True).recipe(method) == suggest(graph, method)
+    graph.info = Info("squirrel")
+    assert GraphData(graph).recipe(method) == suggest(graph, method)
     assert GraphData(csbm(nodes=100)).recipe(method) == suggest(graph, method)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.load import load
 from adaptkry.graphs.readers.arrays import write_npz
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.inputs import model_inputs
@@ -378,17 +379,19 @@ def test_fit_accepts_names_pyg_data_and_networkx_graphs(kind):
     assert len(run.results) == 2
 
 
-def renamed(name: str, own: splits.Splits | None = None) -> Graph:
+def renamed(name: str, own: splits.Splits | None = None, *, is_benchmark: bool = False) -> Graph:
     graph = GRAPH.relabelled(GRAPH.y)
     masks = None if own is None else {part: getattr(own, part) for part in splits.PARTS}
-    graph.info = replace(graph.info, name=name, masks=masks)
+    graph.info = replace(graph.info, name=name, masks=masks, known_as=name if is_benchmark else None)
     return graph
 
 
 def test_default_splits_depend_on_where_the_data_come_from(tmp_path):
     data = {
         "built in": "csbm",
-        "published": renamed("cora"),
+        "published": renamed("cora", is_benchmark=True),
+        "graph of that name": renamed("cora"),
+        "file read before": load(write_npz(renamed("cora", is_benchmark=True), tmp_path / "cora.npz")),
         "file": write_npz(renamed("cora"), tmp_path / "cora.npz"),
         "file with masks": write_npz(renamed("cora", splits.stratified(GRAPH.y, 2)), tmp_path / "masks.npz"),
         "folder": propagate(renamed("cora"), tmp_path / "basis", taus=[0.5], degree=2),
@@ -396,6 +399,8 @@ def test_default_splits_depend_on_where_the_data_come_from(tmp_path):
     assert {name: open_data(item).splits().label for name, item in data.items()} == {
         "built in": "5 stratified splits",
         "published": "10 class_balanced splits",
+        "graph of that name": "5 stratified splits",
+        "file read before": "5 stratified splits",
         "file": "5 stratified splits",
         "file with masks": "2 fixed splits",
         "folder": "5 stratified splits",

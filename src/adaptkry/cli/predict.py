@@ -46,14 +46,11 @@ def predict(
 
 def trained_on(folder: Path, run: "Run | Ensemble") -> str:
     """The basis folder or the name of the graph that a run was trained on; paths of files are not recorded."""
-    from adaptkry.graphs.load import NAMES
-
     if run.info.basis_folder:
         return run.info.basis_folder
-    name = run.info.graph
-    if name not in NAMES:
+    if run.info.known_as is None:
         raise ValueError(
-            f"without GRAPH, the run must be of a graph with a name; {folder} was trained on files ({name!r}). "
-            f"Pass them again: `adaptkry predict {folder} edges.csv nodes.csv`."
+            f"without GRAPH, the run must be of a graph of `adaptkry datasets`; {folder} was trained on files or on a "
+            f"graph of your own ({run.info.graph!r}). Pass them again: `adaptkry predict {folder} edges.csv nodes.csv`."
         )
-    return name
+    return run.info.known_as

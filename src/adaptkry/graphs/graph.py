@@ -1,11 +1,11 @@
-"""A graph: edges, features and labels, validated in the constructor and not changed afterwards.
+"""A graph: edges, features and labels, validated and copied in the constructor and not changed afterwards.
 
 `Graph` stores its adjacency matrix `A` as CSR: row i lists the nodes that i points to. An unweighted graph stores no
 values: every entry is 1.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,8 @@ class Info:
     class_names: Sequence[str] | None = None
     node_ids: Sequence[str] | None = None
     feature_names: Sequence[str] | None = None
+    known_as: str | None = None  # the name by which `load` finds this graph; None for a user's graph, whatever its name
+    dtype: torch.dtype | None = None  # in which models compute after scaling; None: that of the features
 
 
 class Graph:
@@ -78,14 +80,32 @@ class Graph:
         values = None if weights is None else checks.weights(weights, pairs.shape[1]).numpy()
         matrix = merge(pairs.numpy(), values, n, directed=directed, self_loops=self_loops)
         self.is_directed = bool(directed)
-        self.info = info or Info()
         self.indptr, self.indices = compact(matrix.indptr), compact(matrix.indices)
         if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels need one index type
             self.indptr, self.indices = self.indptr.long(), self.indices.long()
         self.weights = None if weights is None else torch.from_numpy(matrix.data)
-        self.features = None if features is None else checks.features(features, n)
-        self.y = torch.full((n,), -1) if labels is None else checks.labels(labels, n)
+        self.features = None if features is None else copied(checks.features(features, n), features)
+        self.y = torch.full((n,), -1) if labels is None else copied(checks.labels(labels, n), labels)
+        self.info = self._checked(info or Info())
         self.edge_results = {}
+
+    def _checked(self, info: Info) -> Info:
+        """Refuse names that are fewer or more than what they name, and copy the masks."""
+        width = None if self.features is None else self.features.shape[1]
+        for field, count, what in (("node_ids", self.nodes, "node"), ("feature_names", width, "feature column")):
+            names = getattr(info, field)
+            if names is not None and len(names) != count:
+                raise ValueError(
+                    f"{field} must have one name per {what}, {count or 0} in all; got {len(names)}. Correct or remove them."
+                )
+        if info.class_names is not None and len(info.class_names) < self.classes:
+            raise ValueError(
+                f"class_names must have a name for each of the {self.classes} classes, the highest label plus one; got "
+                f"{len(info.class_names)}: {', '.join(map(str, info.class_names[:5]))}. Add names, or leave them out."
+            )
+        if info.masks is None:
+            return info
+        return replace(info, masks={part: copied(checks.tensor(m, "masks"), m) for part, m in info.masks.items()})
 
     @classmethod
     def from_scipy(cls, adjacency, features=None, labels=None, *, weighted: bool = False, **options) -> "Graph":
@@ -199,13 +219,13 @@ class Graph:
     def relabelled(self, labels) -> "Graph":
         """The same graph with other labels; nothing else is copied."""
         other = object.__new__(Graph)
-        other.__dict__.update(self.__dict__, y=checks.labels(labels, self.nodes))
+        other.__dict__.update(self.__dict__, y=copied(checks.labels(labels, self.nodes), labels))
         return other
 
     def _rebuilt(self, adjacency, **options) -> "Graph":
-        return Graph.from_scipy(
-            adjacency, self.features, self.y, weighted=self.weights is not None, info=self.info, **options
-        )
+        other = Graph.from_scipy(adjacency, weighted=self.weights is not None, **options)
+        other.features, other.y, other.info = self.features, self.y, self.info  # shared: graphs do not change
+        return other
 
     def __repr__(self) -> str:
         width = 0 if self.features is None else self.features.shape[1]
@@ -215,6 +235,13 @@ class Graph:
             f"Graph(nodes={self.nodes}, entries={self.entries}, features={width}, "
             f"classes={self.classes}, {kind}{weighted})"
         )
+
+
+def copied(values: Any, given: Any) -> Any:
+    """A copy of a tensor or SciPy matrix that was converted from `given`, if it may share memory with it."""
+    if isinstance(given, list | tuple):
+        return values
+    return values.copy() if sp.issparse(values) else values.clone()
 
 
 def row_count(rows) -> int:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,11 @@ def _load(data, root: str | Path | None, options: dict) -> Graph:
         return load_benchmark(entry, root, **options)
     if root is not None:
         raise ValueError(f"a data root is only for benchmark graphs; got {root} for {data}. Leave it out.")
-    return readers.read(data, **options) if entry is None else entry(**options)
+    if entry is None:
+        return readers.read(data, **options)
+    graph = entry(**options)
+    graph.info = replace(graph.info, known_as=None if options else data.lower())
+    return graph
 
 
 def _is_path(text: str) -> bool:

@@ -348,7 +348,7 @@ SPLITS: dict[str, Callable[[Graph, int | None], Splits]] = {
 }
 
 
-def make(graph: Graph, scheme: str | None = None, count: int | None = None, *, by_name: bool = True) -> Splits:
+def make(graph: Graph, scheme: str | None = None, count: int | None = None) -> Splits:
     """Draw `count` splits of a graph by the name of a scheme; by default ten, or all fixed ones.
 
     Without a scheme, the splits are the ten published ones for the paper's six graphs, those that come with the graph
@@ -358,14 +358,13 @@ def make(graph: Graph, scheme: str | None = None, count: int | None = None, *, b
         graph: the graph, or another object with its labels `y` and `info`.
         scheme: one of `SPLITS`, or None.
         count: number of splits.
-        by_name: whether the name of the graph is known to be that of a benchmark; a user's file may have any name.
 
     >>> make(Graph([[0], [1]], labels=[0, 1] * 10), count=2)
     Splits(stratified, splits=2, nodes=20, train=12, validation=4, test=4)
     """
     if scheme is not None:
         return pick(SPLITS, scheme, "split scheme")(graph, count)
-    if by_name and graph.info.name in PAPER_GRAPHS:
+    if graph.info.known_as in PAPER_GRAPHS:
         return make(graph, "class_balanced", count)
     if graph.info.masks is not None:
         return make(graph, "fixed", count)

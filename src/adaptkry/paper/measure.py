@@ -103,7 +103,7 @@ def substitute(name: str) -> Graph:
     card = CARDS[name]
     generate = directed_csbm if card.directed else csbm
     graph = generate(nodes=300, phi=0.6 if (card.homophily or 0.5) > 0.5 else -0.6, seed=0)
-    graph.info = replace(graph.info, name=name)
+    graph.info = replace(graph.info, name=name, known_as=name)
     return graph
 
 

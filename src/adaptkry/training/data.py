@@ -103,11 +103,10 @@ class TrainingData(Protocol):
 
 
 class GraphData:
-    """A graph in memory. The name of a user's file does not identify a benchmark."""
+    """A graph in memory. Published settings are for benchmarks (`Info.known_as`), whatever the name of a graph."""
 
-    def __init__(self, graph: Graph, *, is_user_file: bool = False):
-        self.graph, self.is_user_file = graph, is_user_file
-        self.info, self.labels = graph.info, graph.y
+    def __init__(self, graph: Graph):
+        self.graph, self.info, self.labels = graph, graph.info, graph.y
 
     @property
     def name(self) -> str:
@@ -116,17 +115,17 @@ class GraphData:
 
     def has_published(self, method: str) -> bool:
         """Return whether settings of the method are published for this graph."""
-        return not self.is_user_file and self.name in pick(METHODS, method, "method").published
+        return self.info.known_as in pick(METHODS, method, "method").published
 
     def has_suggested(self, method: str) -> bool:
         """Return whether settings are suggested: none are published, and it is not one of the paper's six graphs."""
-        return not self.has_published(method) and (self.is_user_file or self.name not in schemes.PAPER_GRAPHS)
+        return not self.has_published(method) and self.info.known_as not in schemes.PAPER_GRAPHS
 
     def recipe(self, method: str, train: Tensor | None = None, **settings) -> Recipe:
         """Return the settings published for this graph, or those suggested for it, updated by `settings`."""
         if self.has_suggested(method):
             return suggest(self.graph, method, train, **settings)
-        return recipe(method, self.name, **settings)
+        return recipe(method, self.info.known_as, **settings)
 
     def scaling_settings(self, recipe: Recipe) -> dict[str, Any]:
         """Return how the recipe scales features, if that was suggested: searches keep these settings."""
@@ -165,7 +164,7 @@ class GraphData:
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the nodes."""
-        return schemes.make(self.graph, _checked_scheme(scheme), count, by_name=not self.is_user_file)
+        return schemes.make(self.graph, _checked_scheme(scheme), count)
 
     def digest(self, splits: Splits) -> str:
         """Return the SHA-256 of edges, labels, features and masks."""
@@ -203,6 +202,7 @@ class GraphData:
         """Return names and sizes."""
         classes, features = self.info.class_names, self.info.feature_names
         return {
+            "known_as": self.info.known_as,
             "class_names": None if classes is None else list(classes),
             "feature_names": None if features is None else list(features),
             "nodes": self.graph.nodes,
@@ -240,7 +240,7 @@ class FolderData:
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the stored rows."""
         graph: Any = _LabelsOnly(self.labels, self.info)
-        return schemes.make(graph, _checked_scheme(scheme), count, by_name=False)
+        return schemes.make(graph, _checked_scheme(scheme), count)
 
     def digest(self, splits: Splits) -> str:
         """Return the folder's checksums and the SHA-256 of the masks."""
@@ -313,8 +313,7 @@ def open_data(data: Any, **load_options) -> TrainingData:
             f"training needs a graph in memory or a basis folder; got the graph folder {only}. Write its "
             f"basis first: `adaptkry propagate {only} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
         )
-    is_path = isinstance(paths, list | tuple) and not (isinstance(only, str) and only.lower() in NAMES)
-    return GraphData(load(data if only is None else only, **load_options), is_user_file=is_path)
+    return GraphData(load(data if only is None else only, **load_options))
 
 
 def open_graph(data: Any, purpose: str) -> GraphData:

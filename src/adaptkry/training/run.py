@@ -45,6 +45,7 @@ class RunInfo:
     basis_folder: str | None = None
     stored_rows: int | None = None
     stored_dtype: str | None = None
+    known_as: str | None = None  # the name by which `load` finds the graph; None for files and graphs of users
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
 
 

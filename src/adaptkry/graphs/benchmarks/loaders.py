@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -96,7 +97,7 @@ def parse(card: Card, folder: Path, digests: dict[str, str]) -> Graph:
 
 
 def check(card: Card, graph: Graph) -> Graph:
-    """Return the graph if it agrees with its card; otherwise raise an error."""
+    """Return the graph, marked as this benchmark, if it agrees with its card; otherwise raise an error."""
     sizes = None if card.class_sizes is None else tuple(torch.bincount(graph.y[graph.y >= 0]).tolist())
     found = {
         "nodes": graph.nodes,
@@ -111,6 +112,7 @@ def check(card: Card, graph: Graph) -> Graph:
             raise ValueError(
                 f"{card.name} must have {field} {expected}; got {value} from its files. Download them again."
             )
+    graph.info = replace(graph.info, known_as=card.name)
     return graph
 
 

@@ -31,13 +31,13 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 def candidates_on(graph: Graph, name: str, item: dict, options: RunOptions) -> list[dict]:
     """Return the rows of all candidates and baselines on one graph."""
-    data = GraphData(graph, is_user_file=is_user_file(name))
+    data = GraphData(graph)
     splits = development_splits(graph, name, options)
     changes = item["ours"]["changes"]
     if options.quick:
         changes = {candidate: changes[candidate] for candidate in item["quick"]["candidates"]}
     recipes = {
-        FORMER: recipe("adaptkry", standardise=data.is_user_file),
+        FORMER: recipe("adaptkry", standardise=is_user_file(name)),
         SUGGESTED: suggest(graph, train=splits.train[0]),
         **changed(recipe("adaptkry", **item["ours"]["base"]), changes, graph),
     }

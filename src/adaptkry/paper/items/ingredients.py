@@ -5,7 +5,7 @@ import numpy as np
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.suggest import suggest
 from adaptkry.paper.cells import Cells, paired_differences
-from adaptkry.paper.development import DEVELOPMENT, changed, is_user_file
+from adaptkry.paper.development import DEVELOPMENT, changed
 from adaptkry.paper.measure import Measurement, RunOptions, development_splits, trained_together
 from adaptkry.paper.tables import difference_cell
 from adaptkry.report import elements
@@ -25,7 +25,7 @@ def measurements(item: dict, options: RunOptions) -> list[Measurement]:
 
 def ingredients_on(graph: Graph, name: str, item: dict, options: RunOptions) -> list[dict]:
     """Return the rows of the base and of every ingredient that is not part of it, on one graph."""
-    data = GraphData(graph, is_user_file=is_user_file(name))
+    data = GraphData(graph)
     splits = development_splits(graph, name, options)
     base = suggest(graph, train=splits.train[0])
     added = changed(base, item["ours"]["changes"], graph)
