@@ -36,13 +36,13 @@ def measure(name: str, limit: float, device: str) -> dict:
     """Return one row: scores, differences and seconds."""
     graph = open_development(name)
     splits = development_splits(graph, name, RunOptions())
-    result = auto(GraphData(graph, is_user_file=is_user_file(name)), splits, time_limit=limit, device=device)
+    result = auto(GraphData(graph), splits, time_limit=limit, device=device)
     found = {entry["name"]: entry for entry in result.comparison()}
     better = max(REFERENCES, key=lambda method: found[method]["mean"] or 0.0)
     return {
         "benchmark": "auto", "graph": name, "settings": {"time_limit": limit}, "seed": 0, "scheme": splits.scheme,
         "test": {method: entry["mean"] for method, entry in found.items()},
-        "validation": float(np.mean([one.validation for one in result.ensemble.results])),
+        "validation": float(np.mean([one.validation or np.nan for one in result.ensemble.results])),
         "better_baseline": better, "difference": -found[better]["difference"],
         "half_width": found[better]["half_width"], "seconds": result.seconds, "trials": len(result.trials),
         "threads": torch.get_num_threads(), **provenance(device),

@@ -96,7 +96,8 @@ class Graph:
             names = getattr(info, field)
             if names is not None and len(names) != count:
                 raise ValueError(
-                    f"{field} must have one name per {what}, {count or 0} in all; got {len(names)}. Correct or remove them."
+                    f"{field} must have one name per {what}, {count or 0} in all; got {len(names)}. Correct them, or "
+                    "leave them out."
                 )
         if info.class_names is not None and len(info.class_names) < self.classes:
             raise ValueError(
