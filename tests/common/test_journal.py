@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from adaptkry.common.files import FOLDER_MARKERS
-from adaptkry.common.journal import COMMAND_OUTPUTS, JOURNAL, Journal
+from adaptkry.common.journal import CHECK_THEMSELVES, COMMAND_OUTPUTS, JOURNAL, Journal
 
 REQUEST = {"trials": 40, "seed": 0, "taus": (0.5, 1.0)}
 
@@ -32,7 +32,7 @@ def test_a_new_journal_has_nothing_done_and_records_the_request(tmp_path):
         assert (journal.is_new, journal.done) == (True, {})
         assert journal.missing(["a", "b"]) == ["a", "b"]
         assert json.loads(lines(journal.folder)[0]) == {
-            "journal": 1, "command": "tune", "key": "k1", "request": {"trials": 40, "seed": 0, "taus": [0.5, 1.0]},
+            "journal": 2, "command": "tune", "key": "k1", "request": {"trials": 40, "seed": 0, "taus": [0.5, 1.0]},
         }  # fmt: skip
 
 
@@ -51,7 +51,8 @@ def test_added_parts_are_done_immediately_and_after_reopening(started):
 def test_a_part_is_in_the_file_before_add_returns(tmp_path):
     with new_journal(tmp_path) as journal:
         journal.add("a", {"score": 1})
-        assert json.loads(lines(tmp_path)[1]) == {"name": "a", "record": {"score": 1}}
+        part = json.loads(lines(tmp_path)[1])
+        assert (part["name"], part["record"]) == ("a", {"score": 1})
 
 
 def test_a_part_that_is_added_twice_has_the_second_record(started):
@@ -127,9 +128,12 @@ def test_a_folder_with_the_marker_of_another_command_is_refused(tmp_path, marker
     (tmp_path / marker).write_text("{}")
     for command, (what, own) in COMMAND_OUTPUTS.items():
         journal = Journal(tmp_path, "k", command=command, file=None)
-        if own == marker:
+        if own == marker and command in CHECK_THEMSELVES:
             with journal:
                 pass
+        elif own == marker:
+            with pytest.raises(ValueError, match=f"or of an earlier `adaptkry {command}`; .* holds {marker}"):
+                journal.__enter__()
         else:
             with pytest.raises(
                 ValueError, match=f"holds {FOLDER_MARKERS[marker]}, not {what}. Use another output folder"
@@ -167,12 +171,13 @@ def test_only_the_key_is_compared_and_not_the_request(started):
 
 
 @pytest.mark.parametrize("half", [b'{"name": "c", "rec', b'{"name": "c", "record": {}}', b'{"name": "c"}\n', b"\0\0\n"])
-def test_an_incomplete_last_line_is_ignored_and_removed_by_the_next_add(started, half):
+def test_an_incomplete_last_line_is_ignored_with_a_message_and_removed_by_the_next_add(started, half, caplog):
     path = started / JOURNAL
     whole = path.read_bytes()
     path.write_bytes(whole + half)
     with new_journal(started) as found:
         assert list(found.done) == ["a", "b"]
+        assert "the last line of" in caplog.text
         assert path.read_bytes() == whole + half
         found.add("d")
     assert path.read_bytes().startswith(whole + b'{"name": "d"')
@@ -193,8 +198,36 @@ def test_a_damaged_line_in_the_middle_is_refused_with_its_number(started):
     path = started / JOURNAL
     head, first, *rest = path.read_text().splitlines(keepends=True)
     path.write_text("".join([head, first[: len(first) // 2] + "\n", *rest]))
-    with pytest.raises(ValueError, match=r"line 2 of .*journal.jsonl is damaged. Delete that line, or use another"):
+    with pytest.raises(ValueError, match=r"line 2 of .*journal.jsonl is damaged. Restore the file, or use another"):
         new_journal(started).__enter__()
+
+
+def test_an_edited_line_is_refused(started):
+    path = started / JOURNAL
+    path.write_text(path.read_text().replace("0.5}", "0.75}"))
+    with pytest.raises(ValueError, match=r"line 2 of .* is damaged"):
+        new_journal(started).__enter__()
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "curves.csv", "report.html", "run.json", "notes"])
+@pytest.mark.parametrize("command", ["fit", "tune", "auto", "compare"])
+def test_a_folder_with_files_of_somebody_else_is_refused_and_not_changed(tmp_path, command, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match=r"holds|Use another output folder"):
+        new_journal(tmp_path, command=command).__enter__()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
+
+
+def test_hidden_files_may_be_in_a_new_folder_and_leftovers_of_a_killed_process_are_removed(tmp_path):
+    (tmp_path / ".gitkeep").touch()
+    (tmp_path / f".checkpoint.safetensors.{2**22 + 1}.part").touch()  # no process has this number
+    with new_journal(tmp_path):
+        assert {path.name for path in tmp_path.iterdir()} == {".gitkeep", JOURNAL}
+
+
+def test_an_empty_output_folder_is_refused():
+    with pytest.raises(ValueError, match="the output folder must not be empty"):
+        new_journal("")
 
 
 @pytest.mark.parametrize("head", ["", "{", "[]", "7", '{"journal": 1}', '{"trial": 0, "score": 1}', "\udcff"])
@@ -209,7 +242,7 @@ def test_a_damaged_header_is_refused_even_to_start_over(started, head):
 
 def test_the_journal_of_a_later_format_is_refused(started):
     path = started / JOURNAL
-    path.write_text(path.read_text().replace('"journal": 1', '"journal": 2'))
+    path.write_text(path.read_text().replace('"journal": 2', '"journal": 3'))
     with pytest.raises(ValueError, match="from another version"):
         new_journal(started).__enter__()
 

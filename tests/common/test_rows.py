@@ -16,8 +16,22 @@ def test_rows_are_read_as_they_were_written(tmp_path):
 
 def test_a_damaged_line_is_refused_with_its_number(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": \n')
-    with pytest.raises(ValueError, match=r"every line must be JSON; .*rows\.jsonl, line 2 is not .*Delete that line"):
+    with pytest.raises(ValueError, match=r"every line must be JSON; .*rows\.jsonl, line 2 is not .*Restore the file"):
         rows.read(tmp_path / "rows.jsonl")
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n[2]\n')
+    with pytest.raises(ValueError, match=r"must be a JSON object; .*rows\.jsonl, line 2 is \[2\]"):
+        rows.read(tmp_path / "rows.jsonl")
+
+
+def test_half_a_line_of_a_full_disk_is_removed_by_the_next_rows_and_a_whole_one_is_kept(tmp_path, caplog):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": 1}\n{"a": ')
+    rows.append(path, [{"a": 2}])
+    assert rows.read(path) == [{"a": 1}, {"a": 2}]
+    assert "is incomplete and is removed" in caplog.text
+    path.write_text('{"a": 1}')
+    rows.append(path, [{"a": 2}])
+    assert rows.read(path) == [{"a": 1}, {"a": 2}]
 
 
 def test_settings_have_the_same_names_in_old_and_new_rows():

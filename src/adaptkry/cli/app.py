@@ -4,9 +4,10 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from adaptkry.cli import (
     auto,
@@ -67,9 +68,25 @@ def common(
     """Learning with polynomial graph filters."""
 
 
+class CheckedCommand(TyperCommand):
+    """A command that refuses empty values, which an unset shell variable gives: an empty path is the current folder."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line, after a check of the values as they were given."""
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in self.params:
+            values = given.get(parameter.name or "")
+            for value in values if isinstance(values, list | tuple) else [values]:
+                if isinstance(value, str) and not value.strip():
+                    is_option = parameter.param_type_name == "option"
+                    what = parameter.opts[0] if is_option else getattr(parameter, "metavar", None) or parameter.name
+                    raise ValueError(f"{what} must not be empty; got {value!r}. Is a shell variable unset?")
+        return super().parse_args(ctx, args)
+
+
 for module in COMMANDS:
     name = module.__name__.rpartition(".")[2]
-    app.command(name, epilog=examples(module.EXAMPLES))(getattr(module, name))
+    app.command(name, cls=CheckedCommand, epilog=examples(module.EXAMPLES))(getattr(module, name))
 
 
 class StderrHandler(logging.Handler):

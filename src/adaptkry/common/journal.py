@@ -10,15 +10,28 @@ the request, then one line per finished part.
 """
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from adaptkry.common.files import FOLDER_MARKERS, check_output_folder, exclusive_lock, write
+from adaptkry.common.files import (
+    FOLDER_MARKERS,
+    check_output_folder,
+    checked_path,
+    digest_of,
+    exclusive_lock,
+    named_error,
+    remove_leftovers,
+    visible_names,
+    write,
+)
 
-JOURNAL_FORMAT = 1
+log = logging.getLogger("adaptkry")
+
+JOURNAL_FORMAT = 2
 JOURNAL = "journal.jsonl"
 COMMAND_OUTPUTS = {  # what the output folder of a command holds, and the marker file that the command writes
     "fit": ("a run", "run.json"),
@@ -29,6 +42,7 @@ COMMAND_OUTPUTS = {  # what the output folder of a command holds, and the marker
     "generate": ("a graph", "manifest.json"),
     "reproduce": ("a reproduction", None),
 }
+CHECK_THEMSELVES = ("propagate", "generate", "reproduce")  # commands with checks of their own for other files
 
 
 class Journal:
@@ -59,7 +73,8 @@ class Journal:
         done: Mapping[str, dict] | None = None,
         overwrite: bool = True,
     ):
-        self.folder, self.command, self.resume, self.overwrite = Path(folder), command, resume, overwrite
+        self.folder, self.command = checked_path(folder, "the output folder"), command
+        self.resume, self.overwrite = resume, overwrite
         self.path = None if file is None else self.folder / file
         self.done: dict[str, dict] = {}
         self.is_new = True
@@ -73,7 +88,8 @@ class Journal:
         with ExitStack() as stack:  # releases the lock if the folder is refused
             stack.enter_context(exclusive_lock(self.folder))
             stack.push(lambda kind, *_: self._remove_if_empty() if kind and is_created else None)
-            self._check_command()
+            self._check_content()
+            remove_leftovers(self.folder)
             key, request, done = self._arguments
             if key is not None:
                 self.open(key, request, done=done)
@@ -130,18 +146,21 @@ class Journal:
         """Record a finished part; it is on disk when this returns."""
         record = dict(record or {})
         if self.path is not None:
-            line = (json.dumps({"name": name, "record": record}) + "\n").encode()
-            with self.path.open("r+b") as file:
-                file.truncate(self._size)  # removes an incomplete line, left by a kill or a full disk
-                file.seek(self._size)
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
+            line = (json.dumps(_signed_part(name, record)) + "\n").encode()
+            try:
+                with self.path.open("r+b") as file:
+                    file.truncate(self._size)  # removes an incomplete line, left by a kill or a full disk
+                    file.seek(self._size)
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise named_error(error, self.path) from None
             self._size += len(line)
         self.done[name] = record
 
-    def _check_command(self) -> None:
-        """Refuse a folder that another command has written to."""
+    def _check_content(self) -> None:
+        """Refuse a folder that another command has written to, or that holds files of somebody else."""
         what, marker = COMMAND_OUTPUTS[self.command]
         paths = {path for path in (self.folder / JOURNAL, self.path) if path is not None and path.exists()}
         for path in paths:
@@ -155,6 +174,12 @@ class Journal:
         for other, content in FOLDER_MARKERS.items():
             if other != marker and (self.folder / other).exists():
                 raise ValueError(f"{self.folder} holds {content}, not {what}. Use another output folder.")
+        names = visible_names(self.folder)
+        if names and self.command not in CHECK_THEMSELVES:
+            raise ValueError(
+                f"the output folder must be new, empty or of an earlier `adaptkry {self.command}`; {self.folder} holds "
+                f"{names[0]}. Use another output folder."
+            )
 
     def _read(self) -> dict[str, Any] | None:
         """The header, with `done` filled from the lines below it; None if there is no journal."""
@@ -165,17 +190,17 @@ class Journal:
         lines = self.path.read_bytes().splitlines(keepends=True)
         self.done, self._size = {}, len(lines[0])
         for number, line in enumerate(lines[1:], 2):
-            try:
-                if not line.endswith(b"\n"):
-                    break
-                part = json.loads(line)
-                self.done[part["name"]] = dict(part["record"])
-            except (ValueError, KeyError, TypeError):
-                if number == len(lines):
-                    break  # the last line is incomplete
+            part = _read_part(line)
+            if part is None and number == len(lines):  # left by a kill or a full disk
+                log.warning(
+                    f"the last line of {self.path} is incomplete and is ignored; what it recorded is done again"
+                )
+                break
+            if part is None:
                 raise ValueError(
-                    f"line {number} of {self.path} is damaged. Delete that line, or use another output folder."
-                ) from None
+                    f"line {number} of {self.path} is damaged. Restore the file, or use another output folder."
+                )
+            self.done[part["name"]] = part["record"]
             self._size += len(line)
         return header
 
@@ -199,6 +224,22 @@ def refuse_other_settings(
     )
 
 
+def _signed_part(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line of the journal, with a digest by which a damaged or edited line is recognised."""
+    part = _as_json({"name": name, "record": record})
+    return part | {"sha256": digest_of(json.dumps(part, sort_keys=True))[:16]}
+
+
+def _read_part(line: bytes) -> dict[str, Any] | None:
+    """Return a line of the journal; None if it is incomplete or damaged."""
+    try:
+        part = json.loads(line)
+        is_whole = line.endswith(b"\n") and part["sha256"] == _signed_part(part["name"], part["record"])["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return part if is_whole else None
+
+
 def _header(path: Path) -> dict[str, Any]:
     """The first line of a journal."""
     try:
@@ -210,11 +251,11 @@ def _header(path: Path) -> dict[str, Any]:
             and isinstance(found["request"], dict)
         ):
             return found | {"key": str(found["key"])}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     raise ValueError(
         f"{path} must begin with the header of a journal; its first line is damaged or from another version. "
-        f"Delete the file to start over, or use another output folder."
+        f"Use another output folder."
     )
 
 

@@ -4,6 +4,7 @@ Rows written by version 0.1 stay readable: `settings_of` and `created_of` return
 """
 
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -13,7 +14,10 @@ from typing import Any
 
 import torch
 
+from adaptkry.common.files import checked_path, named_error
 from adaptkry.common.version import VERSION
+
+log = logging.getLogger("adaptkry")
 
 FORMER_SETTINGS = {  # names of settings in rows of version 0.1 -> current names
     "kind": "parametrisation",
@@ -48,14 +52,36 @@ def commit() -> str:
 
 
 def append(path: Path | str, rows: Iterable[dict]) -> None:
-    """Add rows to a JSON-lines file in one write, so that a killed run leaves complete lines only."""
-    path = Path(path)
+    """Add rows to a JSON-lines file in one write; an incomplete last line, left by a full disk, is removed first."""
+    path = checked_path(path, "the file of rows")
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    tail = last_line(path)
+    try:
+        if tail and _is_json(tail):  # only its end is missing
+            text = "\n" + text
+        elif tail:
+            log.warning(f"the last line of {path} is incomplete and is removed")
+            os.truncate(path, path.stat().st_size - len(tail))
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise named_error(error, path) from None
+
+
+def last_line(path: Path) -> bytes:
+    """Return what follows the last line break of a file: b"" if all lines are complete, or if there is no file."""
+    return path.read_bytes().rpartition(b"\n")[2] if path.exists() else b""
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def lines(path: Path | str) -> Iterator[tuple[int, Any]]:
@@ -63,18 +89,22 @@ def lines(path: Path | str) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
             yield number, json.loads(line)
-        except json.JSONDecodeError as error:
-            yield number, error
+        except (ValueError, RecursionError) as error:
+            yield number, ValueError(str(error))
 
 
 def read(path: Path | str) -> list[dict]:
     """All rows of a JSON-lines file; an error names the first damaged line."""
-    rows = []
+    rows: list[dict] = []
     for number, row in lines(path):
         if isinstance(row, ValueError):
             raise ValueError(  # noqa: TRY004  `lines` returns the error of a damaged line in place of its row
-                f"every line must be JSON; {path}, line {number} is not ({row}). Delete that line and try again."
+                f"every line must be JSON; {path}, line {number} is not ({row}). Restore the file."
             ) from None
+        if not isinstance(row, dict):
+            raise ValueError(  # noqa: TRY004  the content of a file is wrong, not an argument
+                f"every line must be a JSON object; {path}, line {number} is {row!r:.50}. Restore the file."
+            )
         rows.append(row)
     return rows
 
