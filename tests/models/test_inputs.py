@@ -171,3 +171,56 @@ def test_reduced_features_of_another_graph_use_the_map_of_the_training_graph():
     larger = Graph(edges_of(graph), torch.cat([graph.x, graph.x[:1]]), nodes=91)
     x, _ = input_columns(larger, Recipe(reduce=5), saved=saved)
     torch.testing.assert_close(x[90], x[0])
+
+
+def of_table(*columns: list[float]) -> Graph:
+    """A graph with such feature columns, in float64 for models in float32, as from a table."""
+    info = Info("table", feature_names=tuple("abc"[: len(columns)]), dtype=torch.float32)
+    x = torch.tensor(columns, dtype=torch.float64).T
+    return Graph([[0, 1], [1, 2]], x, info=info)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [1_700_000_000, 1_700_000_030, 1_700_000_050],  # equal in float32
+        [1e-300, 3e-300, 5e-300],  # 0 in float32, and squares are 0 in float64
+        [1e300, 3e300, 5e300],  # infinite in float32, and squares in float64
+        [-1e308, 0.0, 1e308],
+        [1e-310, 2e-310, 0.0],
+    ],
+    ids=str,
+)
+def test_columns_of_any_size_are_standardised_before_they_become_float32(column, caplog):
+    x = model_inputs(of_table(column, [1, 2, 4]), Recipe(standardise=True, degree=0)).terms[0]
+    assert x.dtype == torch.float32
+    exact = np.array(column, dtype=np.longdouble)
+    np.testing.assert_allclose(x[:, 0], ((exact - exact.mean()) / exact.std()).astype(np.float64), rtol=1e-5, atol=1e-6)
+    assert not caplog.records
+
+
+def test_a_constant_column_becomes_zero_although_its_mean_is_rounded():
+    graph = of_table([0.1] * 3, [1, 2, 3])
+    mean, std = inputs.column_scaling(graph, Recipe(standardise=True))
+    assert (float(mean[0]), float(std[0])) == (0.1, 1.0)
+    assert inputs.scaled_features(graph, Recipe(standardise=True))[:, 0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("column", [[1_700_000_000, 1_700_000_030, 1_700_000_050], [1e-300, 2e-300, 0]], ids=str)
+def test_digits_that_float32_does_not_keep_are_reported_once(column, caplog):
+    graph = of_table([1, 2, 3], column)
+    for _ in range(2):
+        model_inputs(graph, Recipe(degree=0))
+    (record,) = caplog.records
+    assert record.name.startswith("adaptkry")
+    assert "table: values in the columns 'b' are too close" in record.getMessage()
+
+
+def test_features_above_the_range_of_float32_are_refused_unless_they_are_scaled():
+    with pytest.raises(ValueError, match=r"below 3e38 after scaling, .* in the columns 'b'\. Standardise them"):
+        model_inputs(of_table([1, 2, 3], [1e39, 2, 3]), Recipe(degree=0))
+
+
+def test_float32_and_float64_features_that_were_not_read_from_tables_keep_their_type():
+    for dtype in (torch.float32, torch.float64):
+        assert model_inputs(Graph([[0], [1]], torch.eye(2, dtype=dtype)), Recipe(degree=0)).terms.dtype == dtype

@@ -431,3 +431,18 @@ def test_several_names_of_graphs_are_refused():
 def test_a_part_of_a_run_does_not_keep_the_confusion_counts_of_all_members(run):
     assert run.info.confusion is not None
     assert run.only([0]).info.confusion is None
+
+
+def test_timestamps_are_told_apart_in_training_and_in_prediction(tmp_path):
+    times = [1_700_000_000 + (30 if i % 2 else 0) for i in range(60)]
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{i},{i}\n" for i in range(60)))
+    rows = "".join(f"{i},{'ab'[i % 2]},{time}\n" for i, time in enumerate(times))
+    (tmp_path / "nodes.csv").write_text(f"id,label,time\n{rows}")
+    graph = load(tmp_path)
+    assert graph.x[:2].flatten().tolist() == times[:2]
+    run = fit(graph, "mlp", "stratified", count=1, epochs=60, device="cpu")
+    assert run.test_scores.tolist() == [1.0]
+    run.save(tmp_path / "run")
+    assert load_run(tmp_path / "run").predict(graph).equal(graph.y)
+    exact = Graph(np.stack([np.arange(60)] * 2), np.array(times, dtype=np.float64)[:, None], graph.y)
+    assert load_run(tmp_path / "run").predict(exact).equal(graph.y)

@@ -10,7 +10,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from adaptkry.common.memory import check_memory
+
 FLOATS = (torch.float32, torch.float64)
+MAX_CLASSES = 10_000  # a higher label than this and the number of nodes is no class number
+MAX_NODES = 10**7  # more nodes need a number of edges that is plausible
+MAX_RATIO = 1000  # of nodes to edges
 
 
 def tensor(values, what: str) -> Tensor:
@@ -47,7 +52,10 @@ def integers(values, what: str) -> Tensor:
             f"{what} must be integers; got {found.dtype} (first value {found.flatten()[0].item()}). "
             f"Convert them first if they are whole numbers: values.astype('int64')."
         )
-    return found.to(torch.int64)
+    converted = found.to(torch.int64)
+    if found.dtype == torch.uint64 and bool((converted < 0).any()):
+        raise ValueError(f"{what} must be below 2^63; got uint64 above it. Number them from 0.")
+    return converted
 
 
 def finite(values: Tensor, what: str, row: str = "row") -> Tensor:
@@ -85,12 +93,23 @@ def features(values, nodes: int):
             f"features must have shape [{nodes}, d], one row per node; got {list(matrix.shape)}. "
             f"Check the number of nodes, or transpose the features."
         )
+    check_width(matrix)
     if matrix.shape[1] == 0:
         raise ValueError(
             f"features must have at least one column; got shape {list(matrix.shape)}. "
             f"Without features use torch.eye(n), node degrees or positional encodings."
         )
     return matrix
+
+
+def check_width(features) -> None:
+    """Refuse sparse features with absurdly many columns: a model has weights for each of them."""
+    columns = features.shape[1]
+    if sp.issparse(features) and columns > max(MAX_NODES, MAX_RATIO * features.nnz):
+        raise ValueError(
+            f"features must have a plausible number of columns; got {columns} columns for {features.nnz} values. Check "
+            f"the shape."
+        )
 
 
 def labels(values, nodes: int) -> Tensor:
@@ -108,7 +127,17 @@ def labels(values, nodes: int) -> Tensor:
             f"labels must be 0, 1, 2, ... or -1 for unknown; node {node} has {int(found[node])}. "
             f"Number the classes from 0."
         )
+    check_highest_label(int(found.max()) if len(found) else -1, nodes)
     return found
+
+
+def check_highest_label(highest: int, nodes: int) -> None:
+    """Refuse labels that cannot be class numbers, since arrays have a place for every class up to the highest."""
+    if highest >= max(nodes, MAX_CLASSES):
+        raise ValueError(
+            f"labels must be class numbers 0, 1, 2, ... or -1 for unknown; got {highest} for {nodes} nodes. Number the "
+            f"classes from 0: np.unique(labels, return_inverse=True)[1]."
+        )
 
 
 def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
@@ -159,7 +188,10 @@ def edges(values, nodes: int | None) -> tuple[Tensor, int]:
     if found.numel() and int(found.min()) < 0:
         raise ValueError(f"edge ids must be 0 or more; got {int(found.min())}. Number the nodes from 0.")
     highest = int(found.max()) if found.numel() else -1
+    if nodes is None:
+        check_node_count(highest + 1, found.shape[1])
     nodes = highest + 1 if nodes is None else count(nodes, "the number of nodes")
+    check_memory(32 * nodes, f"a graph of {nodes} nodes")  # row pointers, degrees and labels
     if nodes == 0:
         raise ValueError("a graph needs at least one node; got none. Pass edges, features or nodes=....")
     if highest >= nodes:
@@ -168,6 +200,15 @@ def edges(values, nodes: int | None) -> tuple[Tensor, int]:
             f"Number the nodes from 0, or pass features, labels or a number of nodes for all {highest + 1}."
         )
     return found, nodes
+
+
+def check_node_count(nodes: int, edges: int) -> None:
+    """Refuse an absurd number of nodes for a number of edges, which is a sign of ids that are not node numbers."""
+    if nodes > max(MAX_NODES, MAX_RATIO * edges):
+        raise ValueError(
+            f"node ids must be 0 .. n - 1 for n nodes; got {nodes - 1} in a graph of {edges} edges. Number the nodes "
+            f"from 0 without gaps: np.unique(edges, return_inverse=True)[1]."
+        )
 
 
 def weights(values, edges: int) -> Tensor:

@@ -1,6 +1,7 @@
-"""Measure the peak memory of a block of code, and let the C library keep freed memory for reuse."""
+"""Measure the peak memory of a block of code, refuse sizes above it, and let the C library keep it."""
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,23 @@ def peak_resident_bytes() -> int | None:
         return None
     line = next((line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM")), None)
     return None if line is None else int(line.split()[1]) * 1024
+
+
+def machine_bytes() -> float:
+    """Memory of this machine; infinity if the system does not report it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return float("inf")
+
+
+def check_memory(needed: float, what: str) -> None:
+    """Refuse what needs more bytes than this machine has, before they are allocated."""
+    if needed > machine_bytes():
+        raise ValueError(
+            f"{what} must fit in memory, {machine_bytes() / 2**30:.0f} GiB here; got a size of {needed / 2**30:,.0f} "
+            f"GiB. Check the sizes, or use a machine with more memory."
+        )
 
 
 def keep_freed_memory() -> bool:

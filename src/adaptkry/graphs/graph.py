@@ -4,10 +4,12 @@
 values: every entry is 1.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +18,10 @@ from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.common.choices import Direction
+from adaptkry.common.lookup import some
+
+logger = logging.getLogger(__name__)
+MAX_ROUNDING = 0.01  # share of the range of a column that rounding may change without a warning
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,32 @@ class Graph:
             )
         return torch.from_numpy(self.features.toarray()) if sp.issparse(self.features) else self.features
 
+    def in_model_dtype(self, x: Tensor) -> Tensor:
+        """Scaled features [n, d] in `info.dtype`, with a warning of columns that lose most of their digits.
+
+        Numbers above the range of the type are refused.
+        """
+        dtype, names = self.info.dtype, self.info.feature_names
+        if dtype is None or x.dtype == dtype:
+            return x
+        converted = x.to(dtype)
+        too_large = ~torch.isfinite(converted).all(0)  # [d]
+        changes = (converted.to(x.dtype) - x).abs().amax(0) > MAX_ROUNDING * (x.amax(0) - x.amin(0))  # [d]
+        columns = (too_large if too_large.any() else changes).nonzero()[:, 0].tolist()
+        shown = some((names[i] if names else i for i in columns), 5)
+        if too_large.any():
+            raise ValueError(
+                f"features must be below 3e38 after scaling, the range of float32; got larger ones in the columns "
+                f"{shown}. Standardise them (standardise=true), or use other units."
+            )
+        if columns and self not in WARNED:
+            WARNED.add(self)
+            logger.warning(
+                "%s: values in the columns %s are too close to each other or too small for float32, and become equal "
+                "or 0; standardise them (standardise=true), or use other units", self.info.name, shown,
+            )  # fmt: skip
+        return converted
+
     @cached_property
     def adjacency(self) -> sp.csr_array:
         """A as a SciPy matrix of float64."""
@@ -236,6 +268,9 @@ class Graph:
             f"Graph(nodes={self.nodes}, entries={self.entries}, features={width}, "
             f"classes={self.classes}, {kind}{weighted})"
         )
+
+
+WARNED: WeakSet[Graph] = WeakSet()  # graphs whose rounding was reported: a search uses one graph many times
 
 
 def copied(values: Any, given: Any) -> Any:

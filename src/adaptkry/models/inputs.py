@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -174,22 +174,32 @@ def column_count(graph: Graph, recipe: Recipe) -> int:
 def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None) -> Tensor:
     """Return the features [n, d], with rows divided by their sum or columns standardised, as the recipe requires.
 
-    `scaling` is that of the training graph; by default that of this graph.
+    `scaling` is that of the training graph; by default that of this graph. Numbers from tables are scaled in float64.
     """
     if graph.features is None and recipe.structure:
         return torch.zeros(graph.nodes, 0)  # structure columns alone serve as features
     x = normalised(graph).x if recipe.normalise else graph.x
-    if not recipe.standardise:
-        return x
-    mean, std = scaling or column_scaling(graph, recipe)
-    return (x - mean) / std
+    if recipe.standardise:
+        mean, std = (part.to(x.dtype) for part in scaling or column_scaling(graph, recipe))
+        x = (x - mean) / std
+    return graph.in_model_dtype(x)
 
 
 def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
     """Return mean [d] and standard deviation [d] of the columns, with 1 for the deviation of a constant column."""
-    x = scaled_features(graph, replace(recipe, standardise=False))
-    std = x.std(0, correction=0)
-    return x.mean(0), torch.where(std > 0, std, 1)
+    mean, std = column_moments(normalised(graph).x if recipe.normalise else graph.x)
+    return mean, torch.where(std > 0, std, 1)
+
+
+def column_moments(x: Tensor) -> Scaling:
+    """Return mean [d] and standard deviation [d] of the columns of x [n, d]; exactly 0 for a constant column only."""
+    mean, std, is_constant = x.mean(0), x.std(0, correction=0), (x == x[0]).all(0)
+    odd = (~torch.isfinite(mean + std) | (std == 0)) & ~is_constant  # squares or sums are out of range
+    if odd.any():
+        size = x[:, odd].double().abs().amax(0)
+        z = x[:, odd].double() / size
+        mean[odd], std[odd] = ((part * size).to(x.dtype) for part in (z.mean(0), z.std(0, correction=0)))
+    return torch.where(is_constant, x[0], mean), torch.where(is_constant, 0, std)
 
 
 def model_operator(graph: Graph, recipe: Recipe, saved: SavedInputs) -> Propagation | MixedPropagation | None:

@@ -19,6 +19,7 @@ from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.graphs import homophily
 from adaptkry.graphs.graph import Graph
+from adaptkry.models.inputs import column_moments
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 
@@ -215,9 +216,9 @@ def _scales(x) -> tuple[float, float]:
         squares = np.bincount(columns, (values - mean[columns]) ** 2, d)
         std = np.sqrt((squares + (rows - np.bincount(columns, minlength=d)) * mean**2) / rows)
     else:
-        x = x.double()
-        mean, std = x.mean(0).numpy(), x.std(0, correction=0).numpy()
-    std = std[std > 1e-7 * np.abs(mean)]  # a constant column may have a deviation by rounding
+        mean, std = (part.numpy() for part in column_moments(x.double()))
+    least = 1e-7 if sp.issparse(x) else 0.0
+    std = std[std > least * np.abs(mean)]  # a constant sparse column may have a deviation by rounding
     return (float(std.min()), float(std.max())) if len(std) else (1.0, 1.0)
 
 

@@ -104,7 +104,8 @@ def write_graph(graph: Graph, path: Path | str) -> GraphFolder:
     if graph.weights is not None:
         checksums["weights"] = save(path / "weights.npy", graph.weights.numpy())
     if graph.features is not None:
-        checksums["features"] = _write_features(graph.features, path / "features.npy")
+        x = graph.features if sp.issparse(graph.features) else graph.in_model_dtype(graph.features)
+        checksums["features"] = _write_features(x, path / "features.npy")
     checksums["labels"] = save(path / "labels.npy", graph.y.numpy())
     about = {"name": graph.info.name, "metric": graph.info.metric, "symmetric": not graph.is_directed}
     return _write_manifest(path, checksums, **about)

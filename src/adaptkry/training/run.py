@@ -144,7 +144,7 @@ class Run:
                 f"this run has {self.shape.classes} classes; got a graph with {graph.classes}. Train on all classes."
             )
         self._check_training_nodes(graph)
-        saved = None if self.info.scaling is None else torch.tensor(self.info.scaling)  # [2, d]
+        saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
         scaling = None if saved is None else (saved[0], saved[1])
         ordered = self._with_columns_in_order(graph)
         inputs = model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)

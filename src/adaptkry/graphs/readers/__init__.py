@@ -1,5 +1,8 @@
 """Readers for your own graphs: files by suffix, PyG `Data` and NetworkX graphs. Nothing is unpickled.
 
+Messages (logger "adaptkry") list columns and arrays that are not used, and count nodes without a label. An empty label
+means unknown, in arrays of class numbers -1; every other value is a class.
+
 | data | format |
 |---|---|
 | `read("graph.npz")` | `edges` [2, m] or [m, 2], or the CSR parts `adj_*`; `features` or `attr_*`, `labels`, masks |
@@ -8,19 +11,24 @@
 | `read(data)` | a PyG `Data` or a NetworkX graph |
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
-from adaptkry.graphs.readers.objects import from_data, from_networkx, is_networkx
+from adaptkry.graphs.readers.objects import from_data, from_networkx, is_networkx, unused_attributes
 from adaptkry.graphs.readers.paths import TABLES, check_file, error_prefix, tables_in
-from adaptkry.graphs.readers.tables import read_tables
+from adaptkry.graphs.readers.tables import log_unused, read_tables
+
+logger = logging.getLogger(__name__)
 
 READERS: dict[str, Callable[..., Graph]] = {".npz": read_npz, ".mtx": read_matrix, **dict.fromkeys(TABLES, read_tables)}
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
+UNKNOWN_LIKE = ("-1", "nan", "none", "null", "na", "n/a", "?", "unknown", "missing")  # names of classes to warn of
 SUFFIXES = (*READERS, *PICKLES, ".npy")  # text that ends in one of these is a path
 
 
@@ -35,10 +43,17 @@ def read(data, **options) -> Graph:
             `features` and `labels`, paths of .npy files (features also .mtx). For NetworkX graphs: `weight`, the
             name of the edge attribute of weights.
     """
-    if hasattr(data, "edge_index"):
-        return from_data(data, **options)
-    if is_networkx(data):
-        return from_networkx(data, **options)
+    graph, where = _read(data, options)
+    _log_labels(graph, where)
+    return graph
+
+
+def _read(data, options: dict) -> tuple[Graph, str]:
+    """The graph, and where it comes from, for messages."""
+    if hasattr(data, "edge_index") or is_networkx(data):
+        graph = from_networkx(data, **options) if is_networkx(data) else from_data(data, **options)
+        log_unused(type(data).__name__, "attributes", unused_attributes(data))
+        return graph, type(data).__name__
     first, *more = _paths(data)
     if first.is_dir():
         first, more = tables_in(first)
@@ -50,18 +65,39 @@ def read(data, **options) -> Graph:
         )
     with error_prefix(first):
         reader = pick(READERS, suffix, "file type")
-    return reader(first, *more, **options)
+    return reader(first, *more, **options), str(more[0] if more else first)
+
+
+def _log_labels(graph: Graph, where: str) -> None:
+    """Count nodes without a label, and warn of classes whose names often mean that a label is unknown."""
+    sizes, unknown = checks.class_sizes(graph.y).tolist(), int((graph.y < 0).sum())
+    if sizes and unknown:
+        logger.info("%s: %d of %d nodes have no label", where, unknown, graph.nodes)
+    for name, size in zip(graph.info.class_names or (), sizes, strict=False):
+        if name.lower() in UNKNOWN_LIKE:
+            logger.warning(
+                "%s: %d nodes have the label %r, which is a class like others; leave labels empty if they are unknown",
+                where, size, name,
+            )  # fmt: skip
 
 
 def _paths(data) -> list[Path]:
     """One path or several as a list."""
     given = [data] if isinstance(data, str | Path) or not isinstance(data, Iterable) else list(data)
-    if not given:
-        raise ValueError("a graph needs at least one file; got an empty list. Pass the path of its edges.")
-    paths = [Path(path).expanduser() for path in given if isinstance(path, str | os.PathLike)]
+    if not given or "" in [path for path in given if isinstance(path, str)]:
+        what = "an empty path" if given else "an empty list"
+        raise ValueError(f"a graph needs at least one file; got {what}. Pass the path of its edges.")
+    paths = [_expanded(path) for path in given if isinstance(path, str | os.PathLike)]
     if len(paths) < len(given):
         raise TypeError(
             f"a graph must be a name, a path, a list of paths, a PyG Data or a NetworkX graph; "
             f"got {type(data).__name__}. Use Graph(edges, features, labels) for arrays."
         )
     return paths
+
+
+def _expanded(path: str | os.PathLike) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ValueError(f"~ in a path must be followed by the name of a user; got {path}. Write it in full.") from None

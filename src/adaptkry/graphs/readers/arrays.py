@@ -1,8 +1,6 @@
 """Read a graph from arrays: an .npz with named arrays, or an adjacency matrix in Matrix Market or SciPy format."""
 
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,13 +14,14 @@ from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.common.files import replacing
+from adaptkry.common.lookup import some
+from adaptkry.common.memory import check_memory
 from adaptkry.graphs.graph import Graph, Info
-from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name
-from adaptkry.graphs.readers.tables import encode
+from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name, parsing
+from adaptkry.graphs.readers.tables import encode, log_unused
 
-# Raised for damaged files. TypeError: an .npy with suffix .npz; RuntimeError: an unsupported kind of zip file.
-DAMAGED = (ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 CSR_PARTS = ("indptr", "indices", "data", "shape")  # of the adjacency matrix ("adj_...") and of features ("attr_...")
+NAME_ARRAYS = ("class_names", "node_ids", "feature_names")  # optional: not used if they are Python objects
 KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .npz
     "edges": ("edges", "edge_index"),
     "weights": ("weights", "edge_weight"),
@@ -31,9 +30,13 @@ KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .n
     "train": ("train", "train_mask", "train_masks"),
     "validation": ("validation", "validation_mask", "val", "val_mask", "val_masks"),
     "test": ("test", "test_mask", "test_masks"),
-    **{name: (name,) for name in ("directed", "name", "metric", "class_names", "node_ids")},
+    "node_ids": ("node_ids", "node_names"),
+    "feature_names": ("feature_names", "attr_names"),
+    **{name: (name,) for name in ("directed", "name", "metric", "class_names")},
     **{f"{matrix}_{part}": (f"{matrix}_{part}",) for matrix in ("adj", "attr") for part in CSR_PARTS},
 }
+KNOWN = {key: what for what, keys in KEYS.items() for key in keys}  # name in an .npz -> array
+ONE_OF = (("edges", "adj_"), ("weights", "adj_"), ("features", "attr_"))  # two forms of the same thing
 
 
 def read_npz(path: Path, *more: Path, **options) -> Graph:
@@ -47,46 +50,92 @@ def read_npz(path: Path, *more: Path, **options) -> Graph:
         return _from_arrays(path, arrays, **options)
 
 
-def _from_arrays(path: Path, arrays: Mapping[str, np.ndarray], directed: bool | None = None, **options) -> Graph:
+def _from_arrays(path: Path, known: Mapping[str, np.ndarray], directed: bool | None = None, **options) -> Graph:
     """A graph from named arrays; labels are class numbers or text, which is numbered."""
-    _check_names(arrays)
-    known = {what: arrays[key] for what, keys in KEYS.items() for key in keys if key in arrays}
     labels, names = known.get("labels"), known.get("class_names")
-    if labels is not None and labels.dtype.kind == "U":
-        labels, names = encode(labels.tolist())
+    if labels is not None and labels.dtype.kind in "US":
+        if labels.ndim != 1:
+            raise ValueError(f"labels that are text must have shape [n]; got {list(labels.shape)}. Reshape them.")
+        labels, names = encode([label.strip() for label in _names(labels)])
     info = Info(
-        str(options.pop("name", known.get("name", graph_name(path)))),
-        str(options.pop("metric", known.get("metric", "accuracy"))),
+        str(options.pop("name", _value(known, "name", graph_name(path)))),
+        str(options.pop("metric", _value(known, "metric", "accuracy"))),
         _masks(known),
-        None if names is None else tuple(map(str, names)),
-        None if "node_ids" not in known else tuple(map(str, known["node_ids"])),
+        None if names is None else tuple(_names(names)),
+        None if "node_ids" not in known else tuple(_names(known["node_ids"])),
+        None if "feature_names" not in known else _names(known["feature_names"]),
     )
     if directed is None and "directed" in known:
-        directed = bool(known["directed"])
+        directed = bool(_value(known, "directed", None))
     return _assemble(known, labels, directed=directed, info=info, **options)
 
 
+def _names(values: Any) -> list[str]:
+    """Names as text, whether they are stored as text, bytes or numbers."""
+    values = np.asarray(values)
+    values = np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+    return [str(value) for value in values.ravel().tolist()]
+
+
+def _value(known: Mapping[str, np.ndarray], name: str, default: Any) -> Any:
+    """The only value of an array, or the default if there is no such array."""
+    if name not in known:
+        return default
+    if known[name].size != 1:
+        raise ValueError(f"{name} must be one value; got shape {list(known[name].shape)}. Correct it, or leave it out.")
+    value = known[name].item()
+    return value.decode() if isinstance(value, bytes) else value
+
+
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an .npz by name."""
+    """The arrays of an .npz that are known, by the first of their names; the others are listed in a message."""
+    expected, remedy = "an .npz of plain arrays", "Write it with np.savez, without arrays of Python objects."
+    with path.open("rb") as stream:
+        with parsing(path, expected, remedy), zipfile.ZipFile(stream) as archive:
+            check_memory(sum(part.file_size for part in archive.infolist()), "its arrays")
+        stream.seek(0)
+        with parsing(path, expected, remedy), np.load(stream, allow_pickle=False) as file:
+            stored = list(file.files)
+            if "format" in stored:
+                return {"format": np.empty(0)}
+            read = {key: _array_or_none(file, key) for key in stored if key in KNOWN}
+    with error_prefix(path):
+        _check_names(stored)
+    unused = sorted({*stored} - {*KNOWN}) + [key for key, array in read.items() if array is None]
+    log_unused(path, "arrays", unused)
+    return {KNOWN[key]: array for key, array in read.items() if array is not None}
+
+
+def _array_or_none(file: Any, key: str) -> np.ndarray | None:
+    """An array; None for names that are Python objects, which are never unpickled."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except DAMAGED as error:
-        raise ValueError(
-            f"{path} must be an .npz of plain arrays; it cannot be read ({error}). "
-            f"Write it with np.savez, without arrays of Python objects."
-        ) from None
+        return file[key]
+    except ValueError as error:
+        if KNOWN[key] in NAME_ARRAYS and "allow_pickle" in str(error):
+            return None
+        raise
 
 
-def _check_names(arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse names that look misspelled, and an .npz without edges."""
-    known = {key for keys in KEYS.values() for key in keys}
-    for key in arrays.keys() - known:
-        near = get_close_matches(key, known, n=1, cutoff=0.8)
+def _check_names(stored: list[str]) -> None:
+    """Refuse names that look misspelled, two arrays for the same thing, and an .npz without edges."""
+    if len(set(stored)) < len(stored):
+        raise ValueError(f"array names must differ; got {some(stored)}. Rename some.")
+    for key in sorted({*stored} - {*KNOWN}):
+        lower = key.strip().lower()
+        near = [lower] if lower in KNOWN else get_close_matches(key, KNOWN, n=1, cutoff=0.8)
         if near:
             raise ValueError(f"unknown array {key!r}. Did you mean {near[0]!r}? Rename it, or leave it out.")
-    if not arrays.keys() & {"edges", "edge_index", "adj_indices"}:
-        raise ValueError(f"an .npz needs an array 'edges' [2, m] or [m, 2]; got {', '.join(sorted(arrays))}. Add it.")
+    found: dict[str, list[str]] = {}
+    for key in stored:
+        found.setdefault(KNOWN.get(key, key), []).append(key)
+    parts = {prefix: [key for key in stored if key in KNOWN and key.startswith(prefix)] for prefix in ("adj_", "attr_")}
+    parts["attr_"] = [key for key in parts["attr_"] if KNOWN[key] not in NAME_ARRAYS]
+    pairs = [*found.values(), *([*found[what][:1], *parts[prefix][:1]] for what, prefix in ONE_OF if what in found)]
+    for keys in pairs:
+        if len(keys) > 1:
+            raise ValueError(f"{keys[0]!r} and {keys[1]!r} are two arrays for the same thing. Leave one of them out.")
+    if "edges" not in found and not parts["adj_"]:
+        raise ValueError(f"an .npz needs an array 'edges' [2, m] or [m, 2]; got {', '.join(sorted(stored))}. Add it.")
 
 
 def _masks(known: Mapping[str, np.ndarray]) -> dict[str, Tensor] | None:
@@ -101,14 +150,18 @@ def _masks(known: Mapping[str, np.ndarray]) -> dict[str, Tensor] | None:
     for part, mask in found.items():
         if mask.dtype != bool:
             raise TypeError(f"the {part} mask must be bool; got {mask.dtype}. Convert node ids to a mask first.")
-    n = len(known["labels"]) if "labels" in known else max(max(mask.shape) for mask in found.values())
+        if mask.ndim not in (1, 2) or not mask.size:
+            raise ValueError(f"the {part} mask must have shape [n] or [s, n]; got {list(mask.shape)}. Reshape it.")
+    has_labels = "labels" in known and known["labels"].ndim > 0
+    n = len(known["labels"]) if has_labels else max(max(mask.shape) for mask in found.values())
     is_column = {part: mask.ndim == 2 and mask.shape[0] == n != mask.shape[1] for part, mask in found.items()}
     return {part: torch.from_numpy(np.atleast_2d(mask.T if is_column[part] else mask)) for part, mask in found.items()}
 
 
 def _assemble(known: Mapping[str, np.ndarray], labels, *, directed: bool | None, info: Info, **options) -> Graph:
     """A graph from a list of edges or from the arrays of a CSR matrix; features are dense or the arrays of one."""
-    features = _csr(known, "attr") if "attr_indices" in known else known.get("features")
+    is_sparse = any(key.startswith("attr_") for key in known)
+    features = _csr(known, "attr") if is_sparse else known.get("features")
     if "edges" in known:
         edges, weights = known["edges"], known.get("weights")
         if edges.ndim == 2 and edges.shape[1] == 2 != edges.shape[0]:  # [m, 2]; [2, 2] is read as [2, m]
@@ -124,14 +177,21 @@ def _csr(known: Mapping[str, np.ndarray], name: str) -> sp.csr_array:
     if missing:
         raise ValueError(f"a sparse matrix needs indptr, indices and shape; {missing[0]!r} is missing. Add it.")
     indptr, indices, shape = (known[f"{name}_{part}"] for part in ("indptr", "indices", "shape"))
+    for part, array in (("indptr", indptr), ("indices", indices), ("shape", shape)):
+        if array.dtype.kind not in "iu" or array.ndim != 1:
+            raise TypeError(
+                f"{name}_{part} must be integers in one dimension; got {array.dtype} {list(array.shape)}. Use those of "
+                "a SciPy csr_array."
+            )
     values = known.get(f"{name}_data", np.ones(len(indices), dtype=np.int8))
-    matrix = sp.csr_array((values, indices, indptr), shape=tuple(shape))
+    matrix = sp.csr_array((values, indices, indptr), shape=tuple(shape.tolist()))
     matrix.check_format(full_check=True)
     return matrix
 
 
 def _from_matrix(matrix, features, labels, *, weighted: bool, directed: bool | None, **options) -> Graph:
     """A graph from an adjacency matrix; by default directed unless the matrix is symmetric."""
+    checks.check_node_count(matrix.shape[0], matrix.nnz)
     if matrix.shape[0] == matrix.shape[1] and directed is None:
         directed = (matrix != matrix.T).nnz > 0
     return Graph.from_scipy(matrix, features, labels, weighted=weighted, directed=bool(directed), **options)
@@ -162,7 +222,7 @@ def _checked(given, check: Callable[[Any, int], Any], nodes: int) -> Any:
     """An array as it is, or read from a file and checked, with the path of the file in errors."""
     if not isinstance(given, str | Path):
         return given
-    values = _array(Path(given))
+    values = _array(Path(given).expanduser())
     with error_prefix(Path(given)):
         return check(values, nodes)
 
@@ -172,14 +232,40 @@ def _array(path: Path) -> Any:
     suffix = check_file(path).suffix.lower()
     if suffix not in (".npy", ".mtx", ".npz"):
         raise ValueError(f"{path} must be an .npy or .mtx file; got {suffix or 'no suffix'}. Write it with np.save.")
-    try:
+    with path.open("rb") as stream, parsing(path, f"a valid {suffix} file", "Write it again."):
         if suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return sp.csr_array(scipy.io.mmread(path) if suffix == ".mtx" else sp.load_npz(path))
-    except (*DAMAGED, OSError) as error:
-        raise ValueError(
-            f"{path} must be a valid {suffix} file; it cannot be read ({error}). Write it again."
-        ) from None
+            return np.load(stream, allow_pickle=False)
+        if suffix == ".mtx":
+            check_matrix_market_sizes(path)
+            return sp.csr_array(scipy.io.mmread(path))
+        matrix = sp.load_npz(stream)
+        if matrix.ndim != 2:
+            raise ValueError(f"a matrix has two dimensions; got {matrix.ndim}")
+        checks.check_node_count(max(matrix.shape), matrix.nnz)
+        if hasattr(matrix, "check_format"):  # conversions of damaged indices would write outside of arrays
+            matrix.check_format(full_check=True)
+        return sp.csr_array(matrix)
+
+
+def check_matrix_market_sizes(path: Path) -> None:
+    """Refuse sizes in the header that the file cannot hold, before memory is allocated for them."""
+    with path.open("rb") as file:
+        banner = file.readline(1000).lower().split()
+        line = b"%"
+        while line.startswith(b"%") or line.isspace():
+            line = file.readline(1000)
+    sizes = [int(number) for number in line.split()]
+    stored, per_number = path.stat().st_size, 2  # bytes: a digit and a separator
+    if b"array" in banner and len(sizes) == 2:
+        numbers = sizes[0] * sizes[1] / 2  # half of them if symmetric
+    elif len(sizes) == 3:
+        numbers = 2 * sizes[2] - 1
+        checks.check_node_count(max(sizes[:2]), sizes[2])
+    else:
+        raise ValueError(f"its line of sizes must have 3 numbers (2 for arrays); got {len(sizes)}")
+    if min(sizes) < 0 or numbers * per_number > stored + 1:
+        shown = " ".join(map(str, sizes))
+        raise ValueError(f"its sizes are {shown}, which need more numbers than {stored} bytes can hold")
 
 
 def write_npz(graph: Graph, path: str | Path) -> Path:
@@ -194,7 +280,7 @@ def write_npz(graph: Graph, path: str | Path) -> Path:
         **_feature_arrays(graph.features),
         "labels": graph.y,
         **(info.masks or {}),
-        **{key: getattr(info, key) for key in ("name", "metric", "class_names", "node_ids")},
+        **{key: getattr(info, key) for key in ("name", "metric", *NAME_ARRAYS)},
     }
     plain: dict[str, Any] = {key: np.asarray(value) for key, value in arrays.items() if value is not None}
     with replacing(path) as file:

@@ -3,20 +3,47 @@
 import sys
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from adaptkry.common import checks
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.tables import encode, texts
 
 FEATURE_ATTRIBUTES = ("x", "features")  # names of node attributes of a NetworkX graph
 LABEL_ATTRIBUTES = ("y", "label")
+MASKS = {"train_mask": "train", "val_mask": "validation", "test_mask": "test"}  # of a PyG `Data`
+DATA_ATTRIBUTES = ("x", "y", "edge_index", "edge_weight", "num_nodes", "name", "batch", "ptr")
 
 
 def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) -> Graph:
     """A graph from a PyG `Data`; its masks [n] or [n, s] become fixed splits if all three are present."""
-    names = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
-    masks = {part: getattr(data, mask, None) for part, mask in names.items()}
-    found = {part: mask.bool().reshape(len(mask), -1).T for part, mask in masks.items() if mask is not None}
+    masks = {part: getattr(data, mask, None) for mask, part in MASKS.items()}
+    found = {part: _mask(mask, part).T for part, mask in masks.items() if mask is not None}
     return Graph.from_pyg(data, info=Info(name, metric, found if len(found) == 3 else None), **options)
+
+
+def _mask(values, part: str) -> Tensor:
+    """A mask [n, s]; numbers of nodes are refused, since as a mask they would mean other nodes."""
+    mask = checks.tensor(values, f"the {part} mask")
+    if mask.dtype not in (torch.bool, torch.uint8) or mask.ndim not in (1, 2):
+        raise TypeError(
+            f"the {part} mask must be bool [n] or [n, s]; got {mask.dtype} {list(mask.shape)}. Convert numbers "
+            f"of nodes to a mask first."
+        )
+    return mask.bool().reshape(len(mask), -1)
+
+
+def unused_attributes(data) -> list[str]:
+    """Names of what a PyG `Data` or a NetworkX graph holds and a graph does not use."""
+    if is_networkx(data):
+        nodes = {name for _, attributes in data.nodes(data=True) for name in attributes}
+        edges = {name for *_, attributes in data.edges(data=True) for name in attributes}
+        used = {next((name for name in names if name in nodes), "") for names in (FEATURE_ATTRIBUTES, LABEL_ATTRIBUTES)}
+        return sorted(map(str, (nodes - used) | (edges - {"weight"})))
+    names = list(data.keys()) if callable(getattr(data, "keys", None)) else []
+    incomplete = [name for name in MASKS if name in names] if not {*MASKS} <= {*names} else []
+    return [name for name in names if name not in DATA_ATTRIBUTES and name not in MASKS] + incomplete
 
 
 def is_networkx(data) -> bool:
