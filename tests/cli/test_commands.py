@@ -216,7 +216,8 @@ def test_invalid_input_gives_one_line_and_exit_code_two(words, message, command,
     printed = command(*words, code=2, cwd=ring)
     assert printed.out == ""
     assert message in " ".join(printed.err.split())
-    assert printed.err.startswith(("adaptkry: ", "adaptkry on ", "auto on ", "feature columns are standardised"))
+    messages = ("adaptkry: ", "adaptkry on ", "auto on ", "feature columns are standardised", "two.csv: 58 of 60 nodes")
+    assert printed.err.startswith(messages)
 
 
 def test_sizes_must_be_integers(run):
