@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import adaptkry as ak
-from adaptkry.common.journal import Journal
+from adaptkry.common.journal import Journal, signed_part
 from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm, directed_csbm
@@ -165,7 +165,7 @@ def test_the_time_that_was_spent_before_counts(tmp_path):
         search(out=tmp_path / "killed", on_trial=lambda _: (_ for _ in ()).throw(StopError))
     journal = tmp_path / "killed" / "trials.jsonl"
     header, line = map(json.loads, journal.read_text().splitlines())
-    line["record"]["elapsed"] = 2 * LONG
+    line = signed_part(line["name"], line["record"] | {"elapsed": 2 * LONG})
     journal.write_text(json.dumps(header) + "\n" + json.dumps(line) + "\n")
     assert len(search(out=tmp_path / "killed", resume=True).trials) == 1
 

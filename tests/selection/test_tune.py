@@ -161,7 +161,7 @@ def test_trials_of_one_shape_train_as_one_batch(monkeypatch):
 
 def test_published_settings_and_defaults_are_tried_first():
     graph = csbm(nodes=80, seed=0)
-    object.__setattr__(graph.info, "name", "squirrel")
+    object.__setattr__(graph.info, "known_as", "squirrel")
     splits = schemes.stratified(graph.y, count=1)
     trials = tune(graph=graph, splits=splits, trials=3, together=2, hidden=8).trials
     assert [recipe_of(trial) for trial in trials[:2]] == [

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,7 +72,8 @@ def test_members_that_failed_have_no_share(single):
 
 
 def test_an_ensemble_without_a_successful_member_can_be_saved(single, tmp_path):
-    failed = Ensemble([single], [[0.0] * 6], single.results[:2], single.info)
+    results = [replace(result, validation=None) for result in single.results[:2]]
+    failed = Ensemble([single], [[0.0] * 6], results, single.info)
     assert load_run(failed.save(tmp_path)).trainings == 0
 
 

@@ -22,7 +22,7 @@ FOLDER_MARKERS = {  # the file that shows what a folder holds
     "manifest.json": "a basis or graph",
 }
 HEAD_BYTES = 4096  # the beginning of a file, by which adaptkry recognises its own output
-PART_SUFFIX = ".part"  # of temporary files
+TEMPORARY_SUFFIX = ".part"  # of temporary files
 
 
 def checked_path(path: Path | str, what: str = "the path") -> Path:
@@ -131,7 +131,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     path = path.resolve()  # a link stays a link
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{PART_SUFFIX}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
     remove_leftovers(path.parent, path.name)
     try:
         file = temporary.open("wb")
@@ -158,8 +158,8 @@ def named_error(error: OSError, path: Path) -> OSError:
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Remove the temporary files of `replacing` that killed processes left in a folder."""
-    for part in folder.glob(f".{glob.escape(name) if name != '*' else name}.*{PART_SUFFIX}"):
-        number = part.name.removesuffix(PART_SUFFIX).rpartition(".")[2]
+    for part in folder.glob(f".{glob.escape(name) if name != '*' else name}.*{TEMPORARY_SUFFIX}"):
+        number = part.name.removesuffix(TEMPORARY_SUFFIX).rpartition(".")[2]
         if number.isdecimal() and not is_running(int(number)):
             part.unlink(missing_ok=True)
 

@@ -146,7 +146,7 @@ class Journal:
         """Record a finished part; it is on disk when this returns."""
         record = dict(record or {})
         if self.path is not None:
-            line = (json.dumps(_signed_part(name, record)) + "\n").encode()
+            line = (json.dumps(signed_part(name, record)) + "\n").encode()
             try:
                 with self.path.open("r+b") as file:
                     file.truncate(self._size)  # removes an incomplete line, left by a kill or a full disk
@@ -224,7 +224,7 @@ def refuse_other_settings(
     )
 
 
-def _signed_part(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
+def signed_part(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a line of the journal, with a digest by which a damaged or edited line is recognised."""
     part = _as_json({"name": name, "record": record})
     return part | {"sha256": digest_of(json.dumps(part, sort_keys=True))[:16]}
@@ -234,7 +234,7 @@ def _read_part(line: bytes) -> dict[str, Any] | None:
     """Return a line of the journal; None if it is incomplete or damaged."""
     try:
         part = json.loads(line)
-        is_whole = line.endswith(b"\n") and part["sha256"] == _signed_part(part["name"], part["record"])["sha256"]
+        is_whole = line.endswith(b"\n") and part["sha256"] == signed_part(part["name"], part["record"])["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return part if is_whole else None

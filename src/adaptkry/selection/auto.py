@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from adaptkry.common import checks, timing
-from adaptkry.common.files import write
+from adaptkry.common.files import read_signed, signed, write
 from adaptkry.common.journal import Journal
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import check_names
@@ -28,7 +28,7 @@ from adaptkry.selection.trial import TRIALS, Trial, best_trial
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.ensemble import Ensemble, combine_runs
 from adaptkry.training.fit import choose_device, resolve_splits
-from adaptkry.training.run_folder import load_run
+from adaptkry.training.run_folder import load_run, run_digest, write_ensemble
 
 log = logging.getLogger("adaptkry")
 
@@ -113,14 +113,13 @@ def _journal(
 
 
 def _finished(journal: Journal) -> AutoResult:
-    """Return the result of a finished search."""
+    """Return the result of a finished search; one whose parts do not belong together is refused."""
     path = journal.folder / SUMMARY
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} must be JSON; got a damaged file ({error}). Use another output folder.") from None
-    ensemble = load_run(journal.folder)
-    assert isinstance(ensemble, Ensemble)
+    remedy = "Restore it, or use another output folder."
+    document, ensemble = read_signed(path, remedy), load_run(journal.folder)
+    if document.get("run") != run_digest(journal.folder) or not isinstance(ensemble, Ensemble):
+        raise ValueError(f"{path} must belong to the ensemble beside it; got the summary of another one. {remedy}")
+    shutil.rmtree(journal.folder / WORK, ignore_errors=True)  # left by a kill after the summary was written
     trials = [record | {"trial": int(name)} for name, record in journal.done.items()]
     return AutoResult(ensemble, trials, document["baselines"], document["effects"], document["seconds"])
 
@@ -142,8 +141,9 @@ def finish(search: AutoSearch) -> AutoResult:
     baselines = baseline_scores(parts, search.data, search.splits) if search.test else {}
     result = AutoResult(ensemble, search.rows, baselines, effects_of(search.rows), search.elapsed)
     if search.journal:
-        ensemble.save(search.journal.folder)
+        write_ensemble(ensemble, search.journal.folder)
         document = {"baselines": baselines, "effects": result.effects, "seconds": result.seconds}
-        write(search.journal.folder / SUMMARY, json.dumps(document | {"time_limit": search.time_limit}, indent=1))
+        document |= {"time_limit": search.time_limit, "run": run_digest(search.journal.folder)}
+        write(search.journal.folder / SUMMARY, json.dumps(signed(document), indent=1))
         shutil.rmtree(search.journal.folder / WORK, ignore_errors=True)
     return result

@@ -27,7 +27,7 @@ from adaptkry.selection.trial import TrainedTrial, Trial, changed_recipe, recipe
 from adaptkry.training.data import GraphData
 from adaptkry.training.loop import Callback
 from adaptkry.training.run import Run
-from adaptkry.training.run_folder import load_run
+from adaptkry.training.run_folder import load_run, load_tensors, write_run
 from adaptkry.training.state import TrainingState
 
 log = logging.getLogger("adaptkry")
@@ -316,14 +316,15 @@ def save_trial(run: Run, folder: Path) -> None:
     assert run.predicted is not None
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "predicted.safetensors", save({"predicted": run.predicted.contiguous()}))
-    run.save(folder)  # last: run.json marks a complete trial
+    write_run(run, folder)  # last: run.json marks a complete trial
 
 
 def load_trial(folder: Path) -> Run:
     """Read what `save_trial` wrote."""
-    from safetensors.torch import load_file
-
     run = load_run(folder)
-    assert isinstance(run, Run)
-    run.predicted = load_file(folder / "predicted.safetensors")["predicted"]
+    predicted = load_tensors((folder / "predicted.safetensors").read_bytes()).get("predicted")
+    shape = (len(run.results), run.info.nodes, run.classes)
+    if not isinstance(run, Run) or predicted is None or predicted.shape != shape:
+        raise ValueError(f"{folder} must be a trial that adaptkry wrote; its predictions are damaged. Search again.")
+    run.predicted = predicted
     return run

@@ -25,7 +25,7 @@ from adaptkry.selection.trial import TRIALS, Trial, best_trial, changed_recipe, 
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import fit, make_members, resolve_splits
 from adaptkry.training.run import Run
-from adaptkry.training.run_folder import load_run
+from adaptkry.training.run_folder import load_run, write_run
 from adaptkry.training.state import Member
 
 SETTINGS = "tuned.toml"
@@ -188,7 +188,7 @@ def fit_best(search: Search, trials: Sequence[Trial], folder: Path | None) -> Ru
     run = fit(search.data, best_recipe, search.splits, device=search.device)
     run.info.warnings = [*run.info.warnings, note]
     if folder:
-        run.save(folder)
+        write_run(run, folder)
     return run
 
 
@@ -196,7 +196,7 @@ def finished_run(folder: Path, members: Sequence[Member], note: str) -> Run | No
     """Return the run in the folder if it is the one that would be trained, else None."""
     try:
         run = load_run(folder)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # there is no run, or only a part of it
+    except (OSError, ValueError):  # there is no run, or only a part of it
         return None
     if isinstance(run, Run) and run.members == list(members) and note in run.info.warnings:
         return run

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from adaptkry.common.files import digest_of
 from adaptkry.common.lookup import pick
 from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph, Info
@@ -91,6 +92,10 @@ class TrainingData(Protocol):
         """Return a checksum of the data and the splits."""
         ...
 
+    def data_digest(self) -> str:
+        """Return a checksum of the data alone."""
+        ...
+
     def prepare(
         self, recipe: Recipe, members: Sequence[Member], splits: Splits, options: BatchOptions
     ) -> PreparedTraining:
@@ -107,6 +112,7 @@ class GraphData:
 
     def __init__(self, graph: Graph):
         self.graph, self.info, self.labels = graph, graph.info, graph.y
+        self._hash: Any = None  # SHA-256 of the graph, once it was needed
 
     @property
     def name(self) -> str:
@@ -168,9 +174,16 @@ class GraphData:
 
     def digest(self, splits: Splits) -> str:
         """Return the SHA-256 of edges, labels, features and masks."""
-        graph, masks = self.graph, [splits.train, splits.validation, splits.test]
-        x = None if graph.features is None else graph.x
-        return tensor_digest([graph.indptr, graph.indices, graph.weights, graph.y, x, *masks])
+        self.data_digest()
+        return tensor_hash([splits.train, splits.validation, splits.test], self._hash.copy()).hexdigest()
+
+    def data_digest(self) -> str:
+        """Return the SHA-256 of edges, labels and features; it is computed once."""
+        graph = self.graph
+        if self._hash is None:
+            x = None if graph.features is None else graph.x
+            self._hash = tensor_hash([graph.indptr, graph.indices, graph.weights, graph.y, x])
+        return self._hash.hexdigest()
 
     def prepare(
         self, recipe: Recipe, members: Sequence[Member], splits: Splits, options: BatchOptions
@@ -203,6 +216,7 @@ class GraphData:
         classes, features = self.info.class_names, self.info.feature_names
         return {
             "known_as": self.info.known_as,
+            "data_digest": None if self._hash is None else self._hash.hexdigest(),
             "class_names": None if classes is None else list(classes),
             "feature_names": None if features is None else list(features),
             "nodes": self.graph.nodes,
@@ -244,8 +258,12 @@ class FolderData:
 
     def digest(self, splits: Splits) -> str:
         """Return the folder's checksums and the SHA-256 of the masks."""
-        masks = tensor_digest([splits.train, splits.validation, splits.test])
+        masks = tensor_hash([splits.train, splits.validation, splits.test]).hexdigest()
         return masks + "".join(sorted(self.folder.manifest["xxh128"].values()))
+
+    def data_digest(self) -> str:
+        """Return the SHA-256 of the folder's checksums."""
+        return digest_of("".join(sorted(self.folder.manifest["xxh128"].values())))
 
     def prepare(
         self, recipe: Recipe, members: Sequence[Member], splits: Splits, options: BatchOptions
@@ -275,6 +293,7 @@ class FolderData:
             "entries": None,
             "features": self.folder.features,
             "basis_folder": str(self.folder.path.resolve()),
+            "data_digest": self.data_digest(),
             "stored_rows": self.folder.count,
             "stored_dtype": self.folder.dtype,
         }
@@ -400,12 +419,12 @@ def free_bytes(device: torch.device) -> float:
     return torch.cuda.mem_get_info(device)[0] + unused
 
 
-def tensor_digest(tensors: Sequence[Tensor | None]) -> str:
-    """Return the SHA-256 of several tensors."""
-    digest = hashlib.sha256()
+def tensor_hash(tensors: Sequence[Tensor | None], digest: Any = None) -> Any:
+    """Return the SHA-256 of several tensors, or `digest` updated by them."""
+    digest = digest or hashlib.sha256()
     for tensor in tensors:
         digest.update(b"none" if tensor is None else tensor.contiguous().numpy().data)
-    return digest.hexdigest()
+    return digest
 
 
 def training_key(members: Sequence[Member], **parts) -> str:

@@ -87,10 +87,10 @@ class Ensemble:
         return self.probabilities(data).argmax(1)
 
     def save(self, folder: Path | str) -> Path:
-        """Write the run folder, and return its path."""
-        from adaptkry.training.run_folder import save_ensemble  # it imports this module
+        """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
+        from adaptkry.training.run_folder import save  # it imports this module
 
-        return save_ensemble(self, folder)
+        return save(self, folder)
 
     def __repr__(self) -> str:
         return f"Ensemble({self.trainings} trainings)\n{self.summary()}"

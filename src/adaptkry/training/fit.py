@@ -41,7 +41,7 @@ from adaptkry.training.losses import chunk_logits
 from adaptkry.training.process_group import ProcessGroup, is_restarted, joined_group, process_count, process_device
 from adaptkry.training.results import make_results, mark_chosen
 from adaptkry.training.run import Run, RunInfo
-from adaptkry.training.run_folder import load_run
+from adaptkry.training.run_folder import load_run, run_digest, write_ensemble, write_run
 from adaptkry.training.state import Member
 
 Trainer = GradientDescent | LogisticRegression
@@ -160,7 +160,8 @@ def fit(
                 key = training_key(members, data=source.digest(splits), options=decisive)
                 journal.open(key, _request(source, recipes, splits, members, options))
             if group.broadcast(journal is not None and "run" in journal.done):
-                return load_run(str(out))  # it was finished before
+                assert out is not None
+                return finished_run(Path(out), journal)  # it was finished before
             prepared = source.prepare(shared, members, splits, options)
             trainer = make_trainer(prepared, members, source, splits, basis_mix)
             checkpointers = [_restored_checkpointer(journal, key, prepared, trainer)] if journal else []
@@ -169,10 +170,21 @@ def fit(
             if is_mean:
                 run = combine_runs([run], mean_shares([run], len(splits)), source, splits, combine=combine, test=test)
             if journal:
-                run.save(journal.folder)
-                journal.add("run")
+                write = write_ensemble if isinstance(run, Ensemble) else write_run
+                write(run, journal.folder)  # type: ignore[arg-type]
+                journal.add("run", {"sha256": run_digest(journal.folder)})
                 checkpointers[0].remove()
     return run
+
+
+def finished_run(folder: Path, journal: Journal | None) -> Run | Ensemble:
+    """Load the run that the journal of a folder has recorded; the other processes have no journal."""
+    if journal is not None and journal.done["run"].get("sha256") != run_digest(folder):
+        raise ValueError(
+            f"{folder} must hold the run that its journal has recorded; run.json is missing or of another run. Restore "
+            "it, or train again without --resume."
+        )
+    return load_run(folder)
 
 
 def make_members(recipes: Sequence[Recipe], splits: Splits, seeds: int) -> list[Member]:

@@ -45,6 +45,7 @@ class RunInfo:
     basis_folder: str | None = None
     stored_rows: int | None = None
     stored_dtype: str | None = None
+    data_digest: str | None = None  # checksum of the data; None if no run folder was requested
     known_as: str | None = None  # the name by which `load` finds the graph; None for files and graphs of users
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
 
@@ -190,10 +191,10 @@ class Run:
         return self.probabilities(data).argmax(1)
 
     def save(self, folder: Path | str) -> Path:
-        """Write the run folder, and return its path."""
-        from adaptkry.training.run_folder import save_run  # it imports this module
+        """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
+        from adaptkry.training.run_folder import save  # it imports this module
 
-        return save_run(self, folder)
+        return save(self, folder)
 
 
 def join_splits(first: Run, second: Run, offset: int) -> Run:
