@@ -229,10 +229,10 @@ def test_a_time_limit_that_is_too_short_trains_one_recipe_and_states_the_minimum
 
 def test_if_all_trials_fail_the_reason_is_given(monkeypatch):
     def fail(*_, **__):
-        raise ValueError("the features are too large")
+        raise MemoryError("the features are too large")
 
     monkeypatch.setattr(trial_module, "fit", fail)
-    with pytest.raises(ValueError, match=r"all \d+ failed, the first because: the features are too large"):
+    with pytest.raises(ValueError, match=r"all \d+ failed, the first because: .* \(the features are too large\)\."):
         search()
 
 

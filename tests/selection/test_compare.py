@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_a_method_that_fails_has_a_reason_and_is_trained_again_on_resuming(monke
         patch.setattr(comparison, "choose", choose)
         found = compare(GRAPH, ["asgc", "mlp"], SPLITS, **request)
     assert [one["method"] for one in found] == ["mlp", "asgc"]
-    assert found[1]["failed"] == "the dense solve does not fit"
+    assert found[1]["failed"] == "there is not enough memory (the dense solve does not fit)"
     document = json.loads((tmp_path / "comparison.json").read_text())
     assert document["methods"][1]["mean"] is None
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 4
@@ -123,6 +124,23 @@ def test_a_method_that_fails_has_a_reason_and_is_trained_again_on_resuming(monke
     assert resumed["asgc"]["failed"] is None
     assert resumed["mlp"]["mean"] == found[0]["mean"]
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 8
+
+
+@pytest.mark.parametrize(
+    "bug", [ValueError("zip() argument 2 is longer"), RuntimeError("shapes differ"), KeyError("x")]
+)
+def test_a_bug_is_not_taken_for_a_method_that_fails(monkeypatch, bug):
+    monkeypatch.setattr(comparison, "choose", mock.Mock(side_effect=bug))
+    with pytest.raises(type(bug)):
+        compare(GRAPH, ["mlp"], SPLITS, device="cpu", epochs=2)
+
+
+def test_settings_that_do_not_fit_one_method_are_its_reason_and_the_others_are_trained():
+    found = compare(GRAPH, ["mlp", "sgc"], SPLITS, device="cpu", epochs=2, degree=2)
+    assert {one["method"]: one["failed"] for one in found} == {
+        "sgc": None,
+        "mlp": "mlp uses no edges, so its degree must be 0; got 2. Leave it out.",
+    }
 
 
 def test_a_stopped_comparison_continues_with_the_methods_that_are_missing(entries, copy, trained):

@@ -1,7 +1,10 @@
 """The Typer app: all commands, `--version`, messages on stderr, and how errors are shown."""
 
 import logging
+import platform
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -24,7 +27,10 @@ from adaptkry.cli import (
     tour,
     tune,
 )
+from adaptkry.common.errors import is_declared, reason
 from adaptkry.common.version import VERSION
+
+USER_ERROR, BUG = 2, 70  # exit codes; 70 is EX_SOFTWARE in sysexits.h
 
 # In the order of `adaptkry --help`. Each module has a function of its own name, and EXAMPLES.
 COMMANDS = (demo, datasets, inspect, auto, fit, predict, tune, compare, report, propagate, generate, tour, reproduce)
@@ -113,13 +119,42 @@ def messages_on_stderr() -> Iterator[None]:
 
 
 def run() -> None:
-    """Run the command in sys.argv; invalid input gives one line on stderr and exit code 2, not a traceback."""
+    """Run the command in sys.argv; an error gives one line on stderr, not a traceback."""
     try:
         with messages_on_stderr():
             app()
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        typer.echo(f"{typer.style('adaptkry:', fg='red')} {message_of(error)}", err=True)
-        sys.exit(2)
+    except Exception as error:  # the only handler of unexpected errors
+        text, code = describe_error(error)
+        typer.echo(f"{typer.style('adaptkry:', fg='red')} {text}", err=True)
+        sys.exit(code)
+
+
+def describe_error(error: Exception) -> tuple[str, int]:
+    """Return the message and the exit code of an error: 2 for the user's, 70 for a bug, whose traceback is saved."""
+    is_foreign = isinstance(error, ImportError) and not str(error.name).startswith("adaptkry")
+    if isinstance(error, OSError) or is_foreign:  # a missing file, a full disk, a package that is not installed
+        return message_of(error), USER_ERROR
+    text = reason(error)
+    if text is not None:
+        advice = "" if is_declared(error) else ". Use less data, smaller settings or fewer trainings at a time."
+        return text + advice, USER_ERROR
+    what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    place = save_traceback(error)
+    return f"this is a bug in adaptkry ({what}). Please report it, with the details {place}.", BUG
+
+
+def save_traceback(error: Exception) -> str:
+    """Write the traceback, the command and the versions to a new file; return where they are."""
+    versions = f"adaptkry {VERSION}, Python {platform.python_version()}, {platform.platform()}"
+    text = "\n".join([f"{sys.argv}", versions, "", *traceback.format_exception(error)])
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="adaptkry-", suffix=".log", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(text)
+    except OSError:  # such as a full disk
+        return f"below\n{text}"
+    return f"in {file.name}"
 
 
 def message_of(error: Exception) -> str:

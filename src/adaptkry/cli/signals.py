@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import typer
 
+from adaptkry.cli import exit_at_once
+
 
 class Terminated(KeyboardInterrupt):
     """The process received SIGTERM."""
@@ -20,9 +22,13 @@ def ends_early() -> Iterator[Callable[[], bool]]:
     """Yield a function that returns whether Ctrl-C was pressed; pressed again, it interrupts the block."""
     is_pressed = False
 
+    def leave(*_) -> None:
+        exit_at_once()
+
     def request(*_) -> None:
         nonlocal is_pressed
         if is_pressed:
+            signal.signal(signal.SIGINT, leave)
             raise InterruptedAgain
         is_pressed = True
         typer.echo("ending with the best so far; Ctrl-C again stops at once", err=True)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from adaptkry.common import memory
+from adaptkry.common import errors, memory
 from adaptkry.graphs import load, splits
 from adaptkry.graphs.benchmarks import raw_files
 from adaptkry.graphs.graph import Graph
@@ -170,8 +170,11 @@ def trained_together(
                 run = fit(graph, batch, splits, device=options.device)
             found = [result.to_row() for result in run.results]  # the splits of the first recipe, of the second, ...
             shared = {"peak_bytes": peak.bytes, "parameters": run.parameters}
-        except (ValueError, MemoryError, RuntimeError) as error:  # torch's out-of-memory error is a RuntimeError
-            failed = {"validation": None, "test": None, "failed": str(error).splitlines()[0]}
+        except Exception as error:
+            reason = errors.reason(error)
+            if reason is None:  # a bug
+                raise
+            failed = {"validation": None, "test": None, "failed": reason}
             found, shared = [{**failed, "settings": recipe.to_dict()} for recipe in batch], {}
         shared["cell_seconds"] = (time.perf_counter() - start) / len(batch)
         per_recipe = len(found) // len(batch)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
+from adaptkry.common import errors
 from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
 from adaptkry.common.rows import append, provenance
@@ -147,8 +148,11 @@ def rows_of(measurement: Measurement, options: RunOptions, outcome: Outcome) -> 
     except MissingDataError as error:
         outcome.missing[str(graph)] = str(error)
         return []
-    except (ValueError, MemoryError, RuntimeError) as error:  # torch's out-of-memory error is a RuntimeError
-        outcome.failed.append(f"{row}, {column}: {str(error).splitlines()[0]}")
+    except Exception as error:
+        reason = errors.reason(error)
+        if reason is None:  # a bug
+            raise
+        outcome.failed.append(f"{row}, {column}: {reason}")
         return []
     if options.quick and not is_available(graph, options.data_root):
         outcome.replaced.add(str(graph))

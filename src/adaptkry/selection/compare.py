@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from adaptkry.common import memory
+from adaptkry.common import errors, memory
 from adaptkry.common.files import write
 from adaptkry.common.journal import JOURNAL, Journal
 from adaptkry.common.lookup import pick
@@ -98,14 +98,18 @@ def compare_one(
     source: GraphData, method: str, splits: Splits, device: str, callbacks: Iterable[Callback], settings: dict
 ) -> Entry:
     """Train one method; if it cannot be trained, the entry has the reason."""
-    base = source.recipe(method, splits.train[0], **settings)
-    recipes = [base] if source.has_published(method) else variations(base, [*settings, *source.scaling_settings(base)])
     start = time.perf_counter()
     try:
+        base = source.recipe(method, splits.train[0], **settings)
+        fixed = [*settings, *source.scaling_settings(base)]
+        recipes = [base] if source.has_published(method) else variations(base, fixed)
         with memory.peak(choose_device(device)) as peak:
             run, tried = choose(source, recipes, splits, device=device, callbacks=callbacks)
-    except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
-        return {"method": method, "failed": str(error).splitlines()[0], "mean": None, "rows": [], "tried": []}
+    except Exception as error:
+        failed = errors.reason(error)
+        if failed is None:  # a bug
+            raise
+        return {"method": method, "failed": failed, "mean": None, "rows": [], "tried": []}
     rows = [result.to_row() for result in run.results]
     statistics = summarise(run.test_scores)
     reason = None

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import torch
-
-from adaptkry.common import rows, timing
+from adaptkry.common import errors, rows, timing
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe
 from adaptkry.training.data import GraphData, batch_size_that_fits
@@ -63,8 +61,10 @@ def train_trials(
 
     try:
         seconds = timing.seconds(train, torch_device) / len(recipes) if fits else 0.0
-    except (ValueError, MemoryError, RuntimeError) as error:  # torch's out of memory is a RuntimeError
-        seconds, reason = 0.0, str(error).partition("\n")[0] or type(error).__name__
+    except Exception as error:
+        seconds, reason = 0.0, errors.reason(error)
+        if reason is None:  # a bug
+            raise
     if not runs and not is_single:
         half = len(recipes) // 2
         on_divided(f"{len(recipes)} recipes do not fit in memory as one batch; smaller batches are used")
@@ -91,8 +91,8 @@ def fit_within_memory(
     """Train recipes as one batch; if memory does not suffice for a single recipe, some of the splits at a time."""
     try:
         return fit(data, recipes, splits, **options)
-    except (MemoryError, torch.OutOfMemoryError):
-        if len(recipes) > 1 or len(splits) == 1:
+    except Exception as error:
+        if not errors.is_out_of_memory(error) or len(recipes) > 1 or len(splits) == 1:
             raise
     on_divided(f"{len(splits)} splits do not fit in memory as one batch; smaller batches are used")
     half = len(splits) // 2
@@ -127,7 +127,9 @@ def changed_recipe(data: GraphData, base: Recipe, settings: Mapping[str, Any]) -
     try:
         changed = replace(base, **settings)
         data.check_recipe(changed)
-    except ValueError:
+    except ValueError as error:
+        if not errors.is_declared(error):
+            raise
         return None
     return changed
 
@@ -142,6 +144,7 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
     good = [trial for trial in trials if trial["state"] == "complete"]
     if not good:
         raise ValueError(
-            f"at least one trial must be trained; all {len(trials)} failed, the first because: {trials[0]['reason']}."
+            f"at least one trial must be trained; all {len(trials)} failed, the first because: "
+            f"{trials[0]['reason'].rstrip('.')}."
         )
     return max(good, key=lambda trial: trial["validation"])
