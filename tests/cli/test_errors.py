@@ -41,10 +41,9 @@ def test_a_bug_is_one_sentence_with_a_log_file_and_exit_code_70(bug, command, tm
 
 def test_without_space_for_the_log_the_details_are_printed(monkeypatch):
     monkeypatch.setattr(app.tempfile, "NamedTemporaryFile", mock.Mock(side_effect=OSError(28, "No space left")))
-    try:
+    with pytest.raises(RuntimeError) as raised:
         bug_in_torch()
-    except RuntimeError as error:
-        text, code = app.describe_error(error)
+    text, code = app.describe_error(raised.value)
     assert code == 70
     assert "Traceback" in text
 
