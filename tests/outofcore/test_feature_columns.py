@@ -35,13 +35,13 @@ def test_features_are_split_in_as_many_passes_as_files_at_once_allow(tmp_path, m
     np.save(tmp_path / "x.npy", x)
     job = replace(JOB, features=str(tmp_path / "x.npy"))
     blocks = [(2 * i, 2 * i + 2) for i in range(MIN_BLOCKS)]
-    total = feature_columns.bytes_to_split(job, blocks, tmp_path / "columns", 4)
-    with split_features(job, blocks, tmp_path / "columns", files_at_once=4, on_bytes=read.append) as split:
+    total = feature_columns.bytes_to_split(job, blocks, tmp_path / "work" / "columns", 4)
+    with split_features(job, blocks, tmp_path / "work" / "columns", files_at_once=4, on_bytes=read.append) as split:
         assert [len(some) for some in passes] == [4, 2]
         for start, stop in blocks:
             np.testing.assert_array_equal(np.load(f"{split.columns}/columns-{start}-{stop}.npy"), x[:, start:stop])
     assert sum(read) == total == 2 * x.nbytes
-    assert not (tmp_path / "columns").exists()
+    assert not (tmp_path / "work" / "columns").exists()
 
 
 def test_columns_of_an_interrupted_command_are_reused(tmp_path, monkeypatch):

@@ -16,13 +16,14 @@ EXAMPLES = (
 
 def parse_integer(text: str) -> int:
     """An integer, which may be written as 1e7."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not value.is_integer():
-        raise typer.BadParameter(f"must be an integer; got {text!r}. Try 1000000 or 1e6.")
-    return int(value)
+    for number in (int, float):  # a float would round integers above 2^53
+        try:
+            value = number(text)
+        except ValueError:
+            continue
+        if value == value // 1:  # neither a fraction nor infinite
+            return int(value)
+    raise typer.BadParameter(f"must be an integer; got {text!r:.50}. Try 1000000 or 1e6.")
 
 
 def generate(

@@ -64,7 +64,7 @@ def propagate(
     from adaptkry.common.memory import peak
     from adaptkry.outofcore.memory_plan import format_bytes
     from adaptkry.outofcore.propagate import propagate as compute_basis
-    from adaptkry.outofcore.request import work_folder
+    from adaptkry.outofcore.work_folder import work_folder
 
     start = time.monotonic()
     with (

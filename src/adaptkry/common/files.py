@@ -109,18 +109,23 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
 
     The operating system releases the lock when the process ends, also when it is killed.
     """
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor, is_locked = -1, False
     try:
         try:
+            descriptor = os.open(folder, os.O_RDONLY)
             if fcntl is not None:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            is_locked = os.path.samestat(os.fstat(descriptor), os.stat(folder))
+        except (BlockingIOError, FileNotFoundError):  # locked; or removed meanwhile by a command that was refused
+            pass
+        if not is_locked:
             raise ValueError(
                 f"another command is writing to {folder}. Wait for it to finish, or use another output folder."
-            ) from None
+            )
         yield
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 @contextmanager

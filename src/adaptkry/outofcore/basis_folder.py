@@ -3,14 +3,16 @@
 | file | content |
 |---|---|
 | `rows.npy`, `labels.npy` | node number and class of each stored row, int64 [rows], in a fixed random order |
+| `node_ids.npy` | the user's id of each stored row, if the graph has ids: UTF-8 bytes or integers [rows] |
 | `block-A-B.npy` | columns A..B-1 of every basis and hop: [bases, K + 1, rows, B - A] |
 | `block-A-B.json` | its checksum and request, written after it: a block without this file is not finished |
-| `manifest.json` | the request, sizes, checksums |
+| `manifest.json` | the request, sizes, names of classes and features, checksums |
 
 Rows are stored in random order, so a range of rows (a slab) is a random sample, which takes one contiguous read per
 basis, hop and block. Training reads slabs in order and shuffles only in memory.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.outofcore.manifest import MANIFEST, read_manifest
+from adaptkry.outofcore.node_ids import NODE_IDS, as_ids, check_ids
 from adaptkry.outofcore.npy_files import NpyFile, file_checksum
 
 DISK_DTYPES = {"float32": np.dtype(np.float32), "bfloat16": np.dtype(np.uint16)}  # NumPy has no bfloat16
@@ -41,6 +44,9 @@ class BasisFolder:
     def __init__(self, path: Path, manifest: dict[str, Any]):
         self.path, self.manifest = path, manifest
         self.name: str = manifest["name"]
+        self.known_as: str | None = manifest.get("known_as")  # the name by which `load` finds the graph
+        self.class_names: list[str] | None = manifest.get("class_names")
+        self.feature_names: list[str] | None = manifest.get("feature_names")
         self.nodes: int = manifest["nodes"]
         self.features: int = manifest["features"]
         self.classes: int = manifest["classes"]
@@ -59,12 +65,41 @@ class BasisFolder:
         folder = cls(path, read_manifest(path, "basis"))
         folder._check_blocks()
         missing = [(a, b) for a, b in folder.blocks if not (path / f"{block_name(a, b)}.npy").is_file()]
-        if missing or len(folder.manifest["xxh128"]) < len(folder.blocks) + 2:
+        names = {"rows.npy", "labels.npy", *(f"{block_name(a, b)}.npy" for a, b in folder.blocks)}
+        if missing or names - folder.manifest["xxh128"].keys():
             which = ", ".join(f"{a}..{b - 1}" for a, b in missing) or "none, but not all checksums are in the manifest"
             raise ValueError(f"{path} must be finished. Missing columns: {which}. Continue with: {folder.command}")
+        if others := folder.manifest["xxh128"].keys() - names - {NODE_IDS}:
+            raise ValueError(
+                f"the checksums in {path / MANIFEST} must be those of its blocks; got {sorted(others)[0]!r:.50} too. "
+                f"Restore the file, or create the folder again with: {folder.command}"
+            )
         for start, stop in folder.blocks:
             folder._block(start, stop)
+        for name in ("rows.npy", "labels.npy"):
+            folder._check_array(NpyFile.open(path / name), ["int64"])
+        if folder.has_node_ids:
+            check_ids(folder._check_array(NpyFile.open(path / NODE_IDS)))
         return folder
+
+    def _check_array(self, array: NpyFile, dtypes: Sequence[str] | None = None) -> NpyFile:
+        """Raise an error unless an array has one value of one of these types per stored row."""
+        if array.shape != (self.count,) or (dtypes and str(array.dtype) not in dtypes):
+            raise ValueError(
+                f"{array.path} must be {' or '.join(dtypes or ['text'])} of shape [{self.count}]; got {array.dtype} "
+                f"{list(array.shape)}. Restore the file, or create the folder again with: {self.command}"
+            )
+        return array
+
+    def _read_numbers(self, name: str, least: int, most: int) -> Tensor:
+        """Read an array of integers, and raise an error if they are not between `least` and `most`."""
+        found = NpyFile.open(self.path / name).read()
+        if len(found) and not least <= int(found.min()) <= int(found.max()) <= most:
+            raise ValueError(
+                f"{self.path / name} must hold numbers from {least} to {most}; got {int(found.min())} to "
+                f"{int(found.max())}. Create the folder again with: {self.command}"
+            )
+        return torch.from_numpy(found)
 
     def _check_blocks(self) -> None:
         """Raise an error unless the blocks cover every column once."""
@@ -100,12 +135,27 @@ class BasisFolder:
     @cached_property
     def rows(self) -> Tensor:
         """The node number of each stored row: int64 [rows]."""
-        return torch.from_numpy(NpyFile.open(self.path / "rows.npy").read())
+        return self._read_numbers("rows.npy", 0, self.nodes - 1)
 
     @cached_property
     def labels(self) -> Tensor:
         """The class of each stored row, -1 if unknown: int64 [rows]."""
-        return torch.from_numpy(NpyFile.open(self.path / "labels.npy").read())
+        return self._read_numbers("labels.npy", -1, self.classes - 1)
+
+    @property
+    def has_node_ids(self) -> bool:
+        """Whether the nodes have ids of the user; otherwise they are numbered."""
+        return NODE_IDS in self.manifest["xxh128"]
+
+    @cached_property
+    def _node_ids(self) -> np.ndarray | None:
+        return NpyFile.open(self.path / NODE_IDS).read() if self.has_node_ids else None
+
+    def node_ids(self, numbers: Tensor) -> list[str] | list[int]:
+        """The ids of some stored rows [m], which are numbered from 0: those of the user, or node numbers."""
+        if self._node_ids is None:
+            return self.rows[numbers].tolist()
+        return as_ids(self._node_ids[numbers.numpy()])
 
     def slab(self, start: int, stop: int) -> Tensor:
         """Stored rows start..stop-1 of every term as [T, rows, d]; terms are ordered by direction, tau and hop."""
@@ -138,10 +188,15 @@ class BasisFolder:
             )
         return block
 
-    def verify(self) -> None:
-        """Compare every file with its checksum."""
+    def verify(self, share: tuple[int, int] = (0, 1)) -> None:
+        """Compare every file with its checksum.
+
+        Args:
+            share: number of this process and number of processes that divide the files among them.
+        """
         checksums = self.manifest["xxh128"]
-        damaged = [name for name, expected in checksums.items() if file_checksum(self.path / name) != expected]
+        own = sorted(checksums)[share[0] :: share[1]]
+        damaged = [name for name in own if file_checksum(self.path / name) != checksums[name]]
         if damaged:
             raise ValueError(
                 f"the files of {self.path} must have the checksums in its manifest; it is damaged: "

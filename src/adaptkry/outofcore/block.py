@@ -6,6 +6,7 @@ does nothing for a block that is finished.
 
 import itertools
 import json
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -42,6 +43,7 @@ class PropagationJob:
     dtype: str
     rows: int
     plan: MemoryPlan
+    fingerprints: tuple[str, ...] = ()  # of the edges in the graph folders, which must not change meanwhile
     columns: str | None = None  # a folder with one file of features per block, to use instead of `features`
 
     def shape(self, width: int) -> tuple[int, int, int, int]:
@@ -50,7 +52,7 @@ class PropagationJob:
 
     def bytes_of(self, width: int) -> int:
         """Bytes of a block of `width` columns, without its header."""
-        return int(np.prod(self.shape(width), dtype=np.int64)) * DISK_DTYPES[self.dtype].itemsize
+        return math.prod(self.shape(width)) * DISK_DTYPES[self.dtype].itemsize
 
 
 class WorkerCache:
@@ -63,10 +65,14 @@ class WorkerCache:
         self.edges: dict[tuple, StoredAdjacency] = {}
         self.buffers: dict[str, Tensor] = {}
 
-    def adjacency(self, graph: str, entries_in_memory: int | None) -> StoredAdjacency:
+    def adjacency(self, graph: str, fingerprint: str, entries_in_memory: int | None) -> StoredAdjacency:
         """The edges of a graph folder; those of the previous graph are released first."""
         folder = GraphFolder.open(graph)
-        key = (graph, folder.fingerprint, entries_in_memory)
+        if folder.edges_fingerprint != fingerprint:
+            raise ValueError(
+                f"{graph} must not change while its basis is computed; it was written again. Run the command again."
+            )
+        key = (graph, fingerprint, entries_in_memory)
         if key not in self.edges:
             self.edges.clear()
             self.edges[key] = StoredAdjacency(folder, entries_in_memory)
@@ -142,11 +148,11 @@ def hops(job: PropagationJob, start: int, stop: int) -> Iterator[Tensor]:
     """Yield every direction, tau and hop in turn as [n, w]; each is overwritten when the next one is computed."""
     features = NpyFile.open(columns_file(Path(job.columns), start, stop) if job.columns else Path(job.features))
     panels = WORKER_CACHE.buffer("panels", 2, features.shape[0], stop - start)
-    for graph, tau in itertools.product(job.graphs, job.taus):
+    for (graph, fingerprint), tau in itertools.product(zip(job.graphs, job.fingerprints, strict=True), job.taus):
         x, other = panels
         read_columns(features, start, x, job.features)
         yield x
-        adjacency = WORKER_CACHE.adjacency(graph, job.plan.entries_in_memory)
+        adjacency = WORKER_CACHE.adjacency(graph, fingerprint, job.plan.entries_in_memory)
         scaling = adjacency.factors(tau)
         for _ in range(job.degree):
             adjacency.propagate(x, scaling, other)

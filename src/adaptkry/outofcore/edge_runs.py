@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from adaptkry.outofcore.graph_folder import GraphFolder
+from adaptkry.outofcore.graph_folder import GraphFolder, check_indices, check_weights
 from adaptkry.outofcore.npy_files import CHUNK_BYTES
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.propagation_matrix import factors, finish, scalings
@@ -92,23 +92,15 @@ class StoredAdjacency:
         columns = rows if self.folder.is_symmetric and not is_weighted else np.zeros(self.nodes)
         for start, stop in row_ranges(self.indptr, self.nodes, self.nodes_at_once):
             first, last = int(self.indptr[start]), int(self.indptr[stop])
-            indices = self.files[0].read(first, last)
-            self._check(indices)
+            indices = check_indices(self.files[0], self.files[0].read(first, last), self.nodes)
             if is_weighted:
-                weights = self.files[1].read(first, last).astype(np.float64)
+                weights = check_weights(self.files[1], self.files[1].read(first, last)).astype(np.float64)
                 local = (weights, indices, self.indptr[start : stop + 1] - first)
                 rows[start:stop] = sp.csr_array(local, shape=(stop - start, self.nodes)).sum(axis=1)
                 np.add.at(columns, indices, weights)  # one after the other, as SciPy adds them
             elif columns is not rows:
                 np.add.at(columns, indices, 1.0)
         return torch.from_numpy(rows), torch.from_numpy(columns)
-
-    def _check(self, indices: np.ndarray) -> None:
-        if len(indices) and not 0 <= indices.min() <= indices.max() < self.nodes:
-            bad = int(indices[(indices < 0) | (indices >= self.nodes)][0])
-            raise ValueError(
-                f"{self.files[0].path} must hold node numbers 0 .. {self.nodes - 1}; got {bad}. Write the folder again."
-            )
 
     def factors(self, tau: float) -> list[Tensor]:
         """The scalings of a product, each float32 [n, 1], computed in chunks of nodes to save memory."""

@@ -2,11 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
+from adaptkry.common.files import named_error, replacing
 from adaptkry.outofcore.npy_files import as_bytes, file_checksum, npy_header, save
 
 MAX_BUCKETS = 256  # each is one or two open files
@@ -77,22 +78,22 @@ class Buckets:
     def write(self, target: Path) -> dict[str, str]:
         """Write indptr, indices and weights of a graph folder, and return their checksums."""
         counts = np.zeros(self.nodes + 1, dtype=np.int64)
-        with (
-            growing_npy(target / "indices.npy", np.int32) as append_indices,
-            growing_npy(target / "weights.npy", np.float64) as append_weights,
-        ):
+        (target / "weights.npy").unlink(missing_ok=True)  # of another graph
+        with ExitStack() as stack:
+            append_indices = stack.enter_context(growing_npy(target / "indices.npy", np.int32))
+            append_weights = None
+            if self.is_weighted:
+                append_weights = stack.enter_context(growing_npy(target / "weights.npy", np.float64))
             for start, stop, keys, weights in self.sorted_buckets():
                 rows, columns = np.divmod(keys, self.nodes)
                 counts[start + 1 : stop + 1] = np.bincount(rows - start, minlength=stop - start)
                 append_indices(columns.astype(np.int32))
-                if weights is not None:
+                if append_weights is not None and weights is not None:
                     append_weights(weights)
         checksums = {"indptr": save(target / "indptr.npy", np.cumsum(counts))}
         checksums["indices"] = file_checksum(target / "indices.npy")
         if self.is_weighted:
             checksums["weights"] = file_checksum(target / "weights.npy")
-        else:
-            (target / "weights.npy").unlink()
         return checksums
 
 
@@ -104,16 +105,19 @@ def buckets(folder: Path, nodes: int, starts: np.ndarray, is_weighted: bool = Fa
     sorter = Buckets(folder, nodes, starts, is_weighted)
     try:
         yield sorter
+    except OSError as error:
+        raise named_error(error, folder) from None
     finally:
-        sorter.close()
+        with suppress(OSError):  # closing writes what is buffered, again without success if the disk is full
+            sorter.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def growing_npy(path: Path, dtype):
-    """Write a one-dimensional .npy file of unknown length; yields a function that appends an array."""
+    """Write a one-dimensional .npy file of unknown length atomically; yields a function that appends an array."""
     count, header_bytes = 0, len(npy_header((0,), np.dtype(dtype)))  # NumPy pads headers for any length
-    with path.open("wb") as file:
+    with replacing(path) as file:
         file.write(bytes(header_bytes))
 
         def append(part: np.ndarray) -> None:

@@ -6,7 +6,7 @@ the square of d. With many blocks it is faster to read it once, write the column
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from adaptkry.outofcore.block import BlockBounds, PropagationJob, columns_file
 from adaptkry.outofcore.npy_files import NpyFile, npy_writer
+from adaptkry.outofcore.work_folder import make_work_folder, remove_if_unused
 
 MIN_BLOCKS = 6  # with fewer blocks, reading the whole file for each costs less than splitting it
 FILES_AT_ONCE = 64  # files written in one pass: each has a buffer, and systems allow about a thousand open files
@@ -62,14 +63,14 @@ def split_features(
     if len(blocks) < MIN_BLOCKS and not folder.is_dir():
         yield job
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    make_work_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
     missing = _missing(blocks, folder)
     for start in range(0, len(missing), files_at_once):
         _write_columns(NpyFile.open(Path(job.features)), missing[start : start + files_at_once], folder, on_bytes)
     yield replace(job, columns=str(folder.resolve()))
     shutil.rmtree(folder)
-    with suppress(OSError):  # not empty: graphs that were written for this basis are kept
-        folder.parent.rmdir()
+    remove_if_unused(folder.parent)
 
 
 def _write_columns(

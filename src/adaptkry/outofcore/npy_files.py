@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
+from adaptkry.common.files import TEMPORARY_SUFFIX, named_error
+
 CHUNK_BYTES = 16 * 2**20  # bytes read or computed at once
 WRITE_BYTES = 2**22  # bytes per write to disk
-PART_SUFFIX = ".part"
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,11 @@ class NpyFile:
             raise FileNotFoundError(f"{path} must be an .npy file; there is no such file. Check the path.")
         try:
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+        except OSError:
+            raise
+        except Exception as error:  # a damaged header can raise almost anything in NumPy, zipfile or the tokenizer
             raise ValueError(
-                f"{path} must be a plain .npy array; it cannot be read ({error}). Write it with np.save."
+                f"{path} must be a plain .npy array; it cannot be read ({error!s:.200}). Write it with np.save."
             ) from None
         if not isinstance(mapped, np.memmap):
             raise TypeError(f"{path} must be a plain .npy array; got {type(mapped).__name__}. Write it with np.save.")
@@ -113,7 +116,7 @@ class NpyWriter:
 @contextmanager
 def npy_writer(path: Path, shape: tuple[int, ...], dtype) -> Iterator[NpyWriter]:
     """Write an .npy file sequentially and atomically; two machines may write the same file at the same time."""
-    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{PART_SUFFIX}")
+    temporary = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}{TEMPORARY_SUFFIX}")
     try:
         with open(temporary, "wb", buffering=0, opener=open_direct) as file:
             direct = DirectWriter(file)
@@ -122,6 +125,8 @@ def npy_writer(path: Path, shape: tuple[int, ...], dtype) -> Iterator[NpyWriter]
             yield writer
             direct.finish()
         temporary.replace(path)
+    except OSError as error:
+        raise named_error(error, path) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -208,6 +213,8 @@ def array_checksum(array: np.ndarray) -> str:
 
 def file_checksum(path: Path) -> str:
     """XXH3-128 of a file (`xxh128sum`): as fast as a disk, while SHA-256 would occupy a whole core."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} must be a file; it is missing. Restore it, or create the folder again.")
     digest = xxhash.xxh3_128()
     with path.open("rb", buffering=0) as file:
         chunk = bytearray(CHUNK_BYTES)

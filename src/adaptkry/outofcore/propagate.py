@@ -5,20 +5,23 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from adaptkry.common.files import TEMPORARY_SUFFIX, checked_path
 from adaptkry.common.journal import Journal
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.block import WORKER_CACHE, BlockBounds, PropagationJob, compute_block, finished_checksum
 from adaptkry.outofcore.executors import InlineExecutor, check_executor, open_executor
 from adaptkry.outofcore.feature_columns import bytes_to_split, disk_space_for_columns, split_features
-from adaptkry.outofcore.manifest import check_output, read_manifest, write_manifest
+from adaptkry.outofcore.manifest import MANIFEST, check_output, read_manifest, write_manifest
 from adaptkry.outofcore.memory_plan import format_bytes
-from adaptkry.outofcore.npy_files import PART_SUFFIX, save
-from adaptkry.outofcore.request import PreparedBasis, Request, prepare, settings_of, work_folder
+from adaptkry.outofcore.node_ids import NODE_IDS
+from adaptkry.outofcore.npy_files import save
+from adaptkry.outofcore.request import PreparedBasis, Request, check_free_space, prepare, settings_of
+from adaptkry.outofcore.work_folder import work_folder
 
 logger = logging.getLogger(__name__)
 
@@ -63,43 +66,53 @@ def propagate(
         scheduler: address of a Dask scheduler; by default a new cluster on this machine.
         on_progress: called with (bytes done, bytes in total).
     """
-    out = Path(out)
+    out = checked_path(out, "the output folder")
     request = Request(taus, degree, directions, rows, dtype, memory, columns, features, seed)  # type: ignore[arg-type]
     check_executor(executor, workers, scheduler)
     with Journal(out, command="propagate", file=None) as journal:  # locks OUT before OUT.work is changed
         check_output(out, "basis")
-        with cleanup_on_error(work_folder(out)):
+        with cleanup_on_error(out):
             prepared = prepare(graph, out, request)
             checksums = prepared.checksums
             prepared = open_journal(journal, prepared, checksums["rows.npy"])
             missing = [block for block in prepared.blocks if block_name(*block) not in journal.done]
             check_disk_space(out, prepared.job, missing)
-        if journal.is_new:
+            if journal.is_new:
+                write_manifest(out, {**prepared.manifest, "xxh128": checksums})
+            for name, array in prepared.arrays.items():
+                save(out / name, array)
+            prepared = replace(prepared, arrays={})  # frees memory for the panels
+            if missing:
+                with open_executor(executor, workers and min(workers, len(missing)), scheduler) as pool:
+                    compute_blocks(journal, prepared, missing, pool, on_progress)
+            checksums |= {f"{block}.npy": record["xxh128"] for block, record in journal.done.items()}
             write_manifest(out, {**prepared.manifest, "xxh128": checksums})
-        for name, array in prepared.arrays.items():
-            save(out / name, array)
-        prepared = replace(prepared, arrays={})  # frees memory for the panels
-        if missing:
-            with open_executor(executor, workers, scheduler) as pool:
-                compute_blocks(journal, prepared, missing, pool, on_progress)
-        remove_partial_files(out)  # left by workers that died
-        checksums |= {f"{block}.npy": record["xxh128"] for block, record in journal.done.items()}
-        write_manifest(out, {**prepared.manifest, "xxh128": checksums})
-    return BasisFolder.open(out)
+            remove_partial_files(out)  # left by workers that died
+        return BasisFolder.open(out)
 
 
 @contextmanager
-def cleanup_on_error(work: Path) -> Iterator[None]:
-    """Remove the intermediate files of a request that is refused, except sorted edges, which took a long time."""
+def cleanup_on_error(out: Path) -> Iterator[None]:
+    """Remove what a failed command has written, unless a block is finished: the same command continues from it.
+
+    Sorted edges and split features, which take long, are kept too, but not if the request is refused.
+    """
+    work = work_folder(out)
     existed = work.exists()
     try:
         yield
-    except BaseException:
-        if not existed and work.is_dir():
+    except BaseException as error:
+        if any(out.glob("block-*.json")):
+            raise
+        remove_partial_files(out)
+        for file in (MANIFEST, "rows.npy", "labels.npy", NODE_IDS):
+            (out / file).unlink(missing_ok=True)
+        kept = [work / "both", work / "in", *work.glob("columns-*")]
+        if not existed and (isinstance(error, ValueError | TypeError) or not any(map(Path.exists, kept))):
+            shutil.rmtree(work, ignore_errors=True)
+        elif not existed:
             shutil.rmtree(work / "graph", ignore_errors=True)
             (work / "features.npy").unlink(missing_ok=True)
-            with suppress(OSError):
-                work.rmdir()
         raise
 
 
@@ -141,19 +154,14 @@ def finished_blocks(prepared: PreparedBasis) -> dict[str, dict[str, str]]:
 
 def remove_partial_files(out: Path) -> None:
     """Remove the temporary files of killed workers."""
-    for part in out.glob(f".*{PART_SUFFIX}"):
+    for part in out.glob(f".*{TEMPORARY_SUFFIX}"):
         part.unlink(missing_ok=True)
 
 
 def check_disk_space(out: Path, job: PropagationJob, missing: Sequence[BlockBounds]) -> None:
     """Raise an error if the missing blocks do not fit on the disk."""
-    needed = sum(job.bytes_of(stop - start) + 4096 for start, stop in missing) + disk_space_for_columns(job, missing)
-    free = shutil.disk_usage(out).free
-    if needed > free:
-        raise OSError(
-            f"the missing blocks of this basis need {format_bytes(needed)} on disk; {out} has {format_bytes(free)} "
-            f"free. Free some space, use another disk, or store less: --rows labelled, --dtype bfloat16, fewer --taus."
-        )
+    needed = sum(job.bytes_of(stop - start) + 4096 for start, stop in missing)
+    check_free_space(out, needed + disk_space_for_columns(job, missing))
 
 
 def compute_blocks(
@@ -184,8 +192,8 @@ def compute_blocks(
             raise
         left = sum(job.bytes_of(stop - start) for start, stop in missing if block_name(start, stop) not in journal.done)
         raise OSError(
-            f"the disk of {job.out} is full; {len(journal.done)} of {len(prepared.blocks)} blocks are finished and "
-            f"kept. Free {format_bytes(left)} and run the same command to continue."
+            f"{error.filename or job.out}: the disk is full; {len(journal.done)} of {len(prepared.blocks)} blocks are "
+            f"finished and kept. Free {format_bytes(left)} and run the same command to continue."
         ) from None
     except Exception as error:
         if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":  # KilledWorker: of Dask

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from adaptkry.common import checks
+from adaptkry.common.files import checked_path
 from adaptkry.common.journal import Journal
+from adaptkry.common.memory import check_memory
 from adaptkry.outofcore.external_sort import buckets, even_starts
 from adaptkry.outofcore.graph_folder import GraphFolder, finalise
-from adaptkry.outofcore.manifest import MANIFEST, check_output, is_kind
+from adaptkry.outofcore.manifest import MANIFEST, MAX_STORED_NODES, check_output, is_kind
 from adaptkry.outofcore.memory_plan import format_bytes
-from adaptkry.outofcore.npy_files import CHUNK_BYTES, npy_writer, save
+from adaptkry.outofcore.npy_files import CHUNK_BYTES, file_checksum, npy_writer, save
 
 PAIRS_PER_CHUNK = 2**21  # pairs drawn at once; another value would give another graph
 GAMMA = 2.5  # the number of nodes with degree k is proportional to k^-GAMMA
@@ -58,14 +60,18 @@ def generate(
     settings = {name: value for name, value in locals().items() if name not in ("out", "on_progress")}
     check_settings(settings)
     settings |= {"homophily": float(homophily), "labelled": float(labelled), "directed": bool(directed)}
-    out, key = Path(out), hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    out, key = (
+        checked_path(out, "the graph folder"),
+        hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest(),
+    )
     with Journal(out, command="generate") as journal:
         check_folder(journal)
         journal.open(key, settings)
         for part, checksums in list(journal.done.items()):
-            if not all((out / f"{name}.npy").is_file() for name in checksums):
-                del journal.done[part]
+            if part not in GRAPH_PARTS or not all(_is_intact(out, name, known) for name, known in checksums.items()):
+                del journal.done[part]  # it is written again
         if journal.missing(GRAPH_PARTS) or not is_kind(out, "graph"):
+            check_memory(20 * nodes + 8 * classes * features, "the nodes and classes of a graph that is generated")
             check_disk_space(out, settings)
             (out / MANIFEST).unlink(missing_ok=True)
             write_parts(journal, settings, on_progress)
@@ -79,16 +85,24 @@ def check_settings(settings: dict[str, Any]) -> None:
     for name in ("nodes", "entries", "features", "classes", "seed"):
         if checks.count(settings[name], name) == 0 and name != "seed":
             raise ValueError(f"{name} must be at least 1; got 0. Use a larger number.")
+    limits = {"nodes": MAX_STORED_NODES, "features": MAX_STORED_NODES, "classes": 2**15}  # labels are int16 in memory
+    for name, limit in limits.items():
+        if settings[name] > limit:
+            raise ValueError(f"{name} must be at most {limit}; got {settings[name]!s:.50}. Use a smaller number.")
     n, c = settings["nodes"], settings["classes"]
-    if not 2 <= c <= min(n // 2, 2**15) or n >= 2**31:
+    if not 2 <= c <= n // 2:
         raise ValueError(
             f"there must be at least 2 classes with at least 2 nodes each; got {c} classes and {n} nodes. Use fewer "
-            f"classes or more nodes (fewer than 2^31)."
+            f"classes or more nodes."
         )
     maximum = n * (n - 1) // 4
     if settings["entries"] > maximum:
-        raise ValueError(f"entries must be at most {maximum} for {n} nodes; got {settings['entries']}. Use more nodes.")
+        raise ValueError(
+            f"entries must be at most {maximum} for {n} nodes; got {settings['entries']!s:.50}. Use more nodes."
+        )
     for name in ("homophily", "labelled"):
+        if not isinstance(settings[name], int | float):
+            raise TypeError(f"{name} must be a number between 0 and 1; got {settings[name]!r}. Try 0.5.")
         if not 0 <= settings[name] <= 1:
             raise ValueError(f"{name} must be between 0 and 1; got {settings[name]}. Try 0.5.")
 
@@ -101,6 +115,12 @@ def check_folder(journal: Journal) -> None:
     if is_kind(journal.folder, "graph"):
         name = GraphFolder.open(journal.folder).name
         raise ValueError(f"{journal.folder} already holds another graph ({name}). Delete it, or use another folder.")
+
+
+def _is_intact(out: Path, name: str, checksum: Any) -> bool:
+    """Whether an array that was written before is there and unchanged."""
+    path = out / f"{name}.npy"
+    return path.is_file() and file_checksum(path) == checksum
 
 
 def check_disk_space(out: Path, settings: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,10 +21,12 @@ from adaptkry.outofcore.basis_folder import DISK_DTYPES, split_columns
 from adaptkry.outofcore.block import BlockBounds, PropagationJob
 from adaptkry.outofcore.graph_folder import GraphFolder, from_parquet, write_graph
 from adaptkry.outofcore.manifest import FORMATS, is_kind, refuse_basis
-from adaptkry.outofcore.memory_plan import ProblemSize, parse_bytes, plan_memory
+from adaptkry.outofcore.memory_plan import ProblemSize, format_bytes, parse_bytes, plan_memory
+from adaptkry.outofcore.node_ids import NODE_IDS, ids_of
 from adaptkry.outofcore.npy_files import NpyFile, array_checksum, file_checksum
 from adaptkry.outofcore.row_selection import labels_of, select_rows, selection_name, shuffled
 from adaptkry.outofcore.transpose import oriented
+from adaptkry.outofcore.work_folder import make_work_folder, work_folder
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +34,10 @@ REQUEST_FIELDS = {  # fields of the manifest that determine the blocks -> their 
     "version": "the version of adaptkry", "graph": "the graph (its digest)", "name": "the graph's name",
     "metric": "metric", "classes": "classes", "nodes": "nodes", "features": "features", "rows": "the number of rows",
     "row_selection": "rows", "taus": "taus", "directions": "directions", "degree": "degree", "dtype": "dtype",
-    "seed": "seed",
+    "seed": "seed", "class_names": "the names of classes", "feature_names": "the names of features",
+    "known_as": "the known name of the graph",
 }  # fmt: skip
+MAX_DEGREE = 10**6
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Request:
         object.__setattr__(self, "memory", parse_bytes(self.memory))
         for name in ("degree", "seed"):
             checks.count(getattr(self, name), name)
+        if self.degree > MAX_DEGREE:
+            raise ValueError(f"degree must be at most {MAX_DEGREE}; got {self.degree}. Try 10.")
         if self.columns is not None and checks.count(self.columns, "columns") == 0:
             raise ValueError("columns per block must be at least 1; got 0. Leave it out for the default.")
         pick(DISK_DTYPES, self.dtype, "dtype")
@@ -96,11 +103,6 @@ class PreparedBasis:
         return {name: array_checksum(array) for name, array in self.arrays.items()}
 
 
-def work_folder(out: Path) -> Path:
-    """The folder beside a basis for intermediate files, such as the transpose of the graph."""
-    return out.with_name(out.name + ".work")
-
-
 def prepare(graph, out: Path, request: Request) -> PreparedBasis:
     """Open or write the graph folders, select the rows and plan the blocks; the caller has locked `out`."""
     work = work_folder(out)
@@ -109,6 +111,7 @@ def prepare(graph, out: Path, request: Request) -> PreparedBasis:
     if features.dtype != np.float32:
         logger.info("features are %s, stored as %s", features.dtype, request.dtype)
     rows = shuffled(select_rows(source, request.rows), request.seed)
+    check_before_sorting(source, features, len(rows), out, request)
     graphs = [oriented(source, direction, work) for direction in request.directions]
     plan = plan_memory(problem_size(graphs, features.shape[1], len(rows)), int(request.memory), request.columns)
     manifest = {
@@ -117,6 +120,7 @@ def prepare(graph, out: Path, request: Request) -> PreparedBasis:
         "version": VERSION,
         "graph": source.fingerprint,
         **{key: source.manifest[key] for key in ("name", "metric", "classes", "nodes")},
+        **{key: source.manifest[key] for key in ("class_names", "feature_names", "known_as") if key in source.manifest},
         "features": features.shape[1],
         "rows": len(rows),
         "row_selection": selection_name(request.rows),
@@ -126,11 +130,13 @@ def prepare(graph, out: Path, request: Request) -> PreparedBasis:
         "blocks": [list(block) for block in split_columns(features.shape[1], plan.width)],
     }
     arrays = {"rows.npy": rows, "labels.npy": labels_of(source, rows)}
+    if source.has("node_ids"):
+        arrays[NODE_IDS] = ids_of(source.array("node_ids"), rows)
     key = hashlib.sha256(json.dumps(settings_of(manifest, array_checksum(rows)), sort_keys=True).encode()).hexdigest()
     paths = tuple(str(folder.path.resolve()) for folder in graphs)  # workers may run in another folder
     job = PropagationJob(
         str(out.resolve()), key, paths, str(features.path.resolve()), request.taus, request.degree, request.dtype,
-        len(rows), plan,
+        len(rows), plan, tuple(folder.edges_fingerprint for folder in graphs),
     )  # fmt: skip
     return PreparedBasis(job, manifest, arrays, source)
 
@@ -143,10 +149,8 @@ def settings_of(manifest: Mapping[str, Any], rows_checksum: str | None) -> dict[
 
 def open_graph(graph, work: Path) -> GraphFolder:
     """Open a graph folder; anything else that `load` accepts is first written as a graph folder."""
-    if isinstance(graph, GraphFolder):
-        return graph
-    if isinstance(graph, str | Path) and is_kind(graph, "graph"):
-        folder = GraphFolder.open(graph)
+    if isinstance(graph, GraphFolder) or (isinstance(graph, str | Path) and is_kind(graph, "graph")):
+        folder = graph if isinstance(graph, GraphFolder) else GraphFolder.open(graph)
         folder.verify()  # a damaged file would give a wrong basis
         return folder
     if isinstance(graph, str | Path) and (Path(graph) / "indptr.npy").is_file():
@@ -158,6 +162,7 @@ def open_graph(graph, work: Path) -> GraphFolder:
         refuse_basis(graph)
     loaded = graph if isinstance(graph, Graph) else load(graph)
     logger.info("writing %s as a graph folder: %s", loaded.info.name, work / "graph")
+    shutil.rmtree(make_work_folder(work) / "graph", ignore_errors=True)
     return write_graph(loaded, work / "graph")
 
 
@@ -169,17 +174,44 @@ def with_features(source: GraphFolder, features: Path | str | None, work: Path) 
         return source.array("features"), source
     path = Path(features).expanduser()
     if path.suffix == ".parquet" and path.is_file():
-        work.mkdir(parents=True, exist_ok=True)
-        from_parquet(path, work / "features.npy")
+        from_parquet(path, make_work_folder(work) / "features.npy")
         path = work / "features.npy"
     found = NpyFile.open(path)
-    if len(found.shape) != 2 or found.shape[0] != source.nodes or str(found.dtype) not in ("float32", "float64"):
+    if (
+        len(found.shape) != 2
+        or found.shape[1] == 0
+        or found.shape[0] != source.nodes
+        or str(found.dtype) not in ("float32", "float64")
+    ):
         raise ValueError(
             f"{features} must be float32 or float64 of shape [{source.nodes}, d], one row per node; got {found.dtype} "
             f"{list(found.shape)}. Use the features of this graph."
         )
-    checksums = {**source.manifest["xxh128"], "features": file_checksum(path)}
-    return found, replace(source, manifest={**source.manifest, "xxh128": checksums})
+    manifest = {key: value for key, value in source.manifest.items() if key != "feature_names"}
+    checksums = {**manifest["xxh128"], "features": file_checksum(path)}
+    return found, replace(source, manifest={**manifest, "features": found.shape[1], "xxh128": checksums})
+
+
+def check_before_sorting(source: GraphFolder, features: NpyFile, rows: int, out: Path, request: Request) -> None:
+    """Refuse what cannot succeed before edges are sorted, which may take hours: too little memory or disk space."""
+    nodes, entries, d = source.nodes, source.entries, features.shape[1]
+    least = ProblemSize(nodes, entries, 0, d, rows, source.has("weights"), False)
+    plan_memory(least, int(request.memory), request.columns)
+    sorted_graphs = 0 if source.is_symmetric else sum(direction != "out" for direction in request.directions)
+    if not any(out.glob("block-*")):  # otherwise only the missing blocks count
+        terms = len(request.directions) * len(request.taus) * (request.degree + 1)
+        needed = terms * rows * d * DISK_DTYPES[request.dtype].itemsize
+        check_free_space(out, needed + 12 * entries * sorted_graphs)
+
+
+def check_free_space(out: Path, needed: int) -> None:
+    """Raise an error if the basis does not fit on the disk."""
+    free = shutil.disk_usage(out).free
+    if needed > free:
+        raise OSError(
+            f"the missing blocks of this basis need {format_bytes(needed)} on disk; {out} has {format_bytes(free)} "
+            f"free. Free some space, use another disk, or store less: --rows labelled, --dtype bfloat16, fewer --taus."
+        )
 
 
 def problem_size(graphs: Sequence[GraphFolder], features: int, rows: int) -> ProblemSize:

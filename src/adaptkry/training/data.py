@@ -12,6 +12,7 @@ from torch import Tensor
 
 from adaptkry.common.files import digest_of
 from adaptkry.common.lookup import pick
+from adaptkry.common.memory import check_memory
 from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import NAMES, load
@@ -27,7 +28,7 @@ from adaptkry.outofcore.manifest import is_kind
 from adaptkry.outofcore.memory_plan import parse_bytes
 from adaptkry.training.batches import Batches, FolderTerms, FullBatch, InMemoryTerms, SlabBatches, SlabPlan
 from adaptkry.training.folder_recipe import folder_recipe, stored_terms
-from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup, process_rank
+from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup, share_of_machine
 from adaptkry.training.state import Member
 
 FOLDER_MEMORY = "1GiB"  # a basis folder up to this size is held in memory
@@ -233,7 +234,7 @@ class FolderData:
 
     def __init__(self, folder: BasisFolder):
         self.folder = folder
-        self.info, self.labels = Info(folder.name, folder.metric), folder.labels
+        self.info, self.labels = Info(folder.name, folder.metric, None, folder.class_names), folder.labels
 
     @property
     def name(self) -> str:
@@ -274,6 +275,8 @@ class FolderData:
         plan = SlabPlan.for_rows(self.labels >= 0, reader.row_bytes, options.batch_size, processes)
         limit = parse_bytes(FOLDER_MEMORY if options.memory is None else options.memory)
         is_small = reader.row_bytes * self.folder.count <= limit
+        if is_small:
+            check_memory(reader.row_bytes * self.folder.count, "a basis folder that is loaded (see memory)")
         source = InMemoryTerms(reader.whole().to(options.device)) if is_small else FolderTerms(reader)
         shape = ModelShape(recipe, source.shape[0], self.folder.features, self.folder.classes)
         split_of_member = torch.tensor([member.split for member in members])
@@ -287,8 +290,8 @@ class FolderData:
     def describe(self) -> dict[str, Any]:
         """Return the path of the folder and what it holds."""
         return {
-            "class_names": None,
-            "feature_names": None,
+            "class_names": self.folder.class_names,
+            "feature_names": self.folder.feature_names,
             "nodes": self.folder.nodes,
             "entries": None,
             "features": self.folder.features,
@@ -374,10 +377,12 @@ def _as_loaded(data: Any) -> TrainingData | None:
 
 
 def open_basis_folder(path: Path | str) -> BasisFolder:
-    """Open a basis folder and verify its checksums, since a damaged one would train without an error."""
+    """Open a basis folder and verify its checksums, since a damaged one would train without an error.
+
+    The processes of one machine divide the files among them: machines may have different copies.
+    """
     folder = BasisFolder.open(path)
-    if process_rank() == 0:  # once per group of processes is enough
-        folder.verify()
+    folder.verify(share_of_machine())
     return folder
 
 

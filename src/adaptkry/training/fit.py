@@ -151,6 +151,8 @@ def fit(
     source.check_options(BatchOptions(device, batch_size, memory, ProcessGroup(size=process_count())))
     with joined_group(device) as group:
         options = BatchOptions(device, batch_size, memory, group)
+        if group.size > 1:
+            group.check_same(source.digest(splits), "basis folder")
         folder = Path(out) if out is not None and group.is_first else None  # the other processes write no files
         lock = Journal(folder, command="fit", resume=resume or is_restarted()) if folder else nullcontext()
         with lock as journal:

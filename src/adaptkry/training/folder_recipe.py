@@ -50,16 +50,16 @@ def folder_recipe(folder: BasisFolder, method: str = "adaptkry", **settings) -> 
     """Return the recipe of a method with the taus, directions and degree of the folder, updated by `settings`."""
     given = {name: value for name, value in settings.items() if value is not None}
     stored = FIXED | {"taus": folder.taus, "directions": folder.directions, "degree": folder.degree}
-    if recipe(method, folder.name).degree == 0:
+    if recipe(method, folder.known_as).degree == 0:
         stored.pop("degree")
-    result = recipe(method, folder.name, **stored | given)
+    result = recipe(method, folder.known_as, **stored | given)
     stored_terms(folder, result)
     return result
 
 
 def overridden_settings(folder: BasisFolder, actual: Recipe, requested: Collection[str] = ()) -> list[str]:
     """List "name value" of the settings in which the folder differs from the method on the graph, except requested."""
-    defaults = recipe(actual.method, folder.name)
+    defaults = recipe(actual.method, folder.known_as)
     names = [name for name in (*FIXED, "taus", "directions", "degree") if name not in requested]
     return [f"{name} {getattr(actual, name)}" for name in names if getattr(actual, name) != getattr(defaults, name)]
 

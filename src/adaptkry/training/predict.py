@@ -27,10 +27,10 @@ def write_csv(path: Path | str, run: Run | Ensemble, data: Any, known: Tensor | 
         path: the file to write.
         run: the trained run or ensemble.
         data: everything that `fit` accepts. Rows of a basis folder are streamed in the order in which they are stored,
-            with nodes numbered as in the graph.
+            with the ids of the user's nodes, or numbered as in the graph.
         known: class probabilities of all nodes of a graph [n, c], if they were computed before.
     """
-    names = run.info.class_names or [str(c) for c in range(run.classes)]
+    names = (run.info.class_names or [str(c) for c in range(run.classes)])[: run.classes]
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
@@ -57,20 +57,25 @@ def node_probabilities(
     assert isinstance(data, FolderData)
     if not isinstance(run, Run):
         raise TypeError("an ensemble predicts for graphs in memory; got a basis folder. Use the graph itself.")
-    for nodes, probabilities in folder_probabilities(run, data.folder):
-        yield nodes.tolist(), probabilities
+    for numbers, probabilities in folder_probabilities(run, data.folder):
+        yield data.folder.node_ids(numbers), probabilities
 
 
 def folder_probabilities(run: Run, folder: BasisFolder) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield node numbers [m] and class probabilities [m, c] of stored rows, averaged over the chosen members."""
+    """Yield numbers of stored rows [m] and their class probabilities [m, c], averaged over the chosen members."""
     if folder.features != run.features:
         raise ValueError(
             f"this run was trained on {run.features} features; got a folder with {folder.features}. "
             "Propagate the same features."
+        )
+    if run.info.feature_names and folder.feature_names and run.info.feature_names != folder.feature_names:
+        raise ValueError(
+            f"this run was trained on the feature columns {', '.join(run.info.feature_names)[:200]}; got a folder with "
+            f"{', '.join(folder.feature_names)[:200]}. Propagate the same columns in the same order."
         )
     [(chosen, weights)] = run.weighted_parts()
     reader = BasisReader(folder, stored_terms(folder, run.shape.recipe))
     plan = SlabPlan.for_rows(torch.ones(folder.count, dtype=torch.bool), reader.row_bytes)
     batches = SlabBatches(FolderTerms(reader), plan, folder.labels, {}, torch.zeros(1, dtype=torch.long))
     for logits, numbers in chunk_logits(chosen.shape, chosen.weights, batches.chunks()):
-        yield folder.rows[numbers], torch.einsum("b,bmc->mc", weights, logits.softmax(-1))
+        yield numbers, torch.einsum("b,bmc->mc", weights, logits.softmax(-1))

@@ -34,6 +34,19 @@ class ProcessGroup:
         """Return the mean over all processes, the same in each of them."""
         return self.sum(value) / self.size if self.size > 1 else value
 
+    def check_same(self, value: str, what: str) -> None:
+        """Raise an error in every process unless all of them have the same value."""
+        if self.size == 1:
+            return
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        others = [rank for rank, other in enumerate(values) if other != values[0]]
+        if others:
+            raise ValueError(
+                f"all processes must have the same {what}; process {others[0]} has another one than process 0. Copy "
+                f"it to every machine, or use a shared disk."
+            )
+
     def broadcast(self, value: Any) -> Any:
         """Return the value of the first process."""
         if self.size == 1:
@@ -46,24 +59,62 @@ class ProcessGroup:
 SINGLE_PROCESS = ProcessGroup()
 
 
+ADDRESS = ("MASTER_ADDR", "MASTER_PORT")  # where the processes of a group find each other
+
+
 def process_count() -> int:
     """Return the number of processes that torchrun started; 1 without torchrun."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return _rank_and_count("RANK", "WORLD_SIZE")[1]
 
 
 def process_rank() -> int:
     """Return the rank of this process; 0 without torchrun."""
-    return int(os.environ.get("RANK", "0"))
+    return _rank_and_count("RANK", "WORLD_SIZE")[0]
+
+
+def share_of_machine() -> tuple[int, int]:
+    """Return the number of this process and the number of processes, both on this machine; (0, 1) without torchrun."""
+    is_shared = process_count() > 1 and "LOCAL_WORLD_SIZE" in os.environ
+    return _rank_and_count("LOCAL_RANK", "LOCAL_WORLD_SIZE") if is_shared else (0, 1)
 
 
 def is_restarted() -> bool:
     """Return whether torchrun restarted the group after one of its processes died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return _integer("TORCHELASTIC_RESTART_COUNT", 0) > 0
+
+
+def _rank_and_count(rank: str, count: str) -> tuple[int, int]:
+    """Return two environment variables that belong together; without either of them, there is one process."""
+    processes = _integer(count, 1)
+    if processes < 1:
+        raise ValueError(f"{count} must be 1 or more; got {processes}. Unset it, or start the command with torchrun.")
+    if processes > 1 and rank not in os.environ:
+        raise ValueError(f"{count} is {processes}, so {rank} must be set too. Start the command with torchrun.")
+    number = _integer(rank, 0)
+    if not 0 <= number < processes:
+        given = f"{count} is {processes}" if count in os.environ else f"{count} is not set"
+        raise ValueError(
+            f"{rank} must be less than the number of processes, {processes} ({given}); got {number}. Unset it, or "
+            f"start the command with torchrun."
+        )
+    return number, processes
+
+
+def _integer(name: str, default: int) -> int:
+    """Return an environment variable that holds an integer."""
+    text = os.environ.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(
+            f"the environment variable {name} must be an integer; got {text!r:.50}. Unset it, or start the command "
+            f"with torchrun, which sets it."
+        ) from None
 
 
 def process_device(device: torch.device) -> torch.device:
     """Return the GPU of this process, if several processes run on one machine."""
-    local = int(os.environ.get("LOCAL_RANK", "0"))
+    local = _integer("LOCAL_RANK", 0)
     if process_count() == 1 or device.type != "cuda" or device.index is not None:
         return device
     if local >= torch.cuda.device_count():
@@ -81,7 +132,14 @@ def joined_group(device: torch.device) -> Iterator[ProcessGroup]:
     if process_count() == 1:
         yield SINGLE_PROCESS
         return
-    has_gpu_each = device.type == "cuda" and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= torch.cuda.device_count()
+    missing = [name for name in ADDRESS if not os.environ.get(name)]
+    if missing:
+        raise ValueError(
+            f"{process_count()} processes need {' and '.join(missing)} to find each other; not set. Start the command "
+            f"with torchrun."
+        )
+    _integer(ADDRESS[1], 0)
+    has_gpu_each = device.type == "cuda" and share_of_machine()[1] <= torch.cuda.device_count()
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if has_gpu_each else "gloo")
