@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test test-slow test-browser test-gpu check bench clean
+.PHONY: run test test-slow test-browser test-gpu check bench mutants clean
 .DEFAULT_GOAL := run
 
 # The file .venv/.ready is newer than both files after an installation, so that the next call installs nothing.
@@ -40,6 +40,10 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.density
 	$(BIN)/python -m benchmarks.ensemble
 	$(BIN)/python -m benchmarks.readme
+
+# Some 20 minutes: bugs that the tests must notice (tests/mutants.toml). For some of them: make mutants ONLY=graphs/splits
+mutants: $(READY)
+	$(BIN)/python -m benchmarks.mutants --jobs 2 --out results/mutants.jsonl $(ONLY)
 
 clean:
 	rm -rf .venv

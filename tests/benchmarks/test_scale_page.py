@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from adaptkry.common.rows import read
+from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore.propagate import propagate
 from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.propagation_matrix import Propagation
 from benchmarks import outofcore, scale_page
-from contracts import assert_same_bits, random_signal
+from contracts import assert_close, random_signal
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,9 +46,19 @@ def test_the_reference_in_memory_agrees_with_the_basis_on_disk(tmp_path, capsys)
     propagate(folder, tmp_path / "b", taus=[0.5, 1.0], degree=2, columns=4)
     outofcore.in_memory(str(tmp_path / "g"), str(tmp_path / "b"))
     assert '"agrees": true' in capsys.readouterr().out
-    x = random_signal(500, 3)
-    P = Propagation(outofcore.as_graph(folder), 0.5)
-    assert_same_bits(P @ x, P @ x.clone())
+    # the graph without sorting is the graph; and another basis does not agree
+    indptr, indices = (folder.array(name).read() for name in ("indptr", "indices"))
+    rows = np.repeat(np.arange(500), np.diff(indptr))
+    x, graph = random_signal(500, 3), Graph([rows, indices], nodes=500, directed=True)
+    for tau in (0.5, 1.0):
+        P = Propagation(outofcore.as_graph(folder), tau)
+        assert_close(P.to_dense(), Propagation(graph, tau, "out").to_dense(), rtol=1e-12, atol=1e-14)
+        assert_close(P @ x, P.to_dense() @ x, rtol=0, atol=1e-12)
+    propagate(folder, tmp_path / "other", taus=[0.5, 0.9], degree=2, columns=4)
+    manifest = tmp_path / "other" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("0.9", "1.0"))
+    outofcore.in_memory(str(tmp_path / "g"), str(tmp_path / "other"))
+    assert '"agrees": false' in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -341,7 +341,9 @@ def test_packaged_digests_are_those_of_the_mirror():
     if folder is None or not (folder / "SHA256SUMS").is_file():
         pytest.skip("no SHA256SUMS beside the raw files")
     lines = (folder / "SHA256SUMS").read_text().splitlines()
-    assert {path.removeprefix("./"): digest for digest, path in map(str.split, lines)} == DIGESTS
+    mirror = {path.removeprefix("./"): digest for digest, path in map(str.split, lines)}  # it may hold further files
+    assert DIGESTS
+    assert DIGESTS.items() <= mirror.items()
 
 
 def test_load_knows_built_in_graphs_and_suggests_similar_names():

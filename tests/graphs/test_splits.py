@@ -256,3 +256,64 @@ def test_some_splits_can_be_chosen_by_their_numbers():
     assert some.seeds == (3, 1)
     assert torch.equal(some.validation, five.validation[[3, 1]])
     assert splits.from_masks(five.train, five.validation, five.test).only(range(2)).seeds == ()
+
+
+def published_split(y: np.ndarray, seed: int) -> tuple[set[int], set[int], set[int]]:
+    """Return the parts of a split as BernNet's `random_splits` draws them, with 60 and 20 % of all nodes."""
+    state, classes = np.random.RandomState(seed), int(y.max()) + 1
+    per_class, validation_size = round(0.6 * len(y) / classes), round(0.2 * len(y))
+    train: list[int] = []
+    for label in range(classes):
+        members = np.where(y == label)[0]
+        few = len(members) < per_class
+        train.extend(members if few else state.choice(members, per_class, replace=False))
+    rest = [node for node in range(len(y)) if node not in set(train)]
+    validation = set(state.choice(rest, validation_size, replace=False).tolist())
+    return set(map(int, train)), validation, set(rest) - validation
+
+
+TOY_LABELS = torch.tensor([0] * 70 + [1] * 60 + [2] * 8)[
+    torch.randperm(138, generator=torch.Generator().manual_seed(0))
+]
+# sums of node numbers times split part (1 train, 2 validation, 3 test) for every split: checksums
+CHECKSUMS = {
+    "class_balanced": [1727584, 1625708, 1675749, 1658826, 1671312, 1583032, 1698879, 1791100, 1620427, 1607605],
+    "class_balanced_bernnet": [
+        1727584,
+        1655794,
+        1675749,
+        1646256,
+        1671312,
+        1583032,
+        1698879,
+        1566595,
+        1620427,
+        1607605,
+    ],
+    "class_permuted": [1615073, 1654194, 1633871, 1724628, 1571006, 1690297, 1715069, 1666513, 1612391, 1596094],
+    "stratified": [1447699, 1475815, 1359575, 1343507, 1416770, 1387232, 1358608, 1391797, 1427141, 1445020],
+    "uniform": [1481105, 1417404, 1449465, 1330361, 1488064, 1468902, 1486925, 1491549, 1443583, 1367492],
+}
+
+
+def checksums(split: Splits) -> list[int]:
+    """Return one number per split, which depends on the part of every node."""
+    parts = split.train.long() + 2 * split.validation.long() + 3 * split.test.long()  # [s, n]
+    return (parts * torch.arange(1, parts.shape[1] + 1) ** 2).sum(1).tolist()
+
+
+@pytest.mark.parametrize("scheme", CHECKSUMS)
+def test_all_ten_splits_of_every_scheme_have_their_checksums(scheme):
+    split = splits.make(Graph([[0], [1]], labels=TOY_LABELS), scheme, 10)
+    assert checksums(split) == CHECKSUMS[scheme]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "seeds"), [("class_balanced", ADAPTKRY_SEEDS), ("class_balanced_bernnet", BERNNET_SEEDS)]
+)
+def test_all_published_splits_are_those_of_the_published_generator(scheme, seeds):
+    split = splits.make(Graph([[0], [1]], labels=TOY_LABELS), scheme, 10)
+    assert split.seeds == seeds
+    for number, seed in enumerate(seeds):
+        found = [set(getattr(split, part)[number].nonzero()[:, 0].tolist()) for part in PARTS]
+        assert found == list(published_split(TOY_LABELS.numpy(), seed))

@@ -12,6 +12,7 @@ from adaptkry.integrations import scikit_learn
 from adaptkry.integrations.scikit_learn import AdaptKryClassifier
 from adaptkry.selection.auto import auto
 from adaptkry.training.ensemble import Ensemble
+from adaptkry.training.run import Run
 
 GRAPH = csbm(nodes=200, phi=-0.8, seed=0)
 QUICK: dict[str, Any] = {"degree": 3, "hidden": 16, "epochs": 60}
@@ -94,3 +95,24 @@ def test_columns_of_any_scale_are_standardised():
     fitted = AdaptKryClassifier(scaled, epochs=50).fit(nodes[:150], y[:150])
     assert fitted.run_.recipes[0].standardise  # type: ignore[attr-defined]
     assert fitted.score(nodes[150:], y[150:]) > 0.8
+
+
+def test_every_setting_of_the_constructor_reaches_the_training():
+    values: dict[str, Any] = {
+        "taus": (0.7,), "degree": 2, "hidden": 9, "layers": 3, "mlp_lr": 0.02, "filter_lr": 0.03, "mlp_decay": 1e-3,
+        "filter_decay": 1e-4, "mlp_dropout": 0.3, "filter_dropout": 0.1, "epochs": 6, "patience": 2,
+    }  # fmt: skip
+    fitted = AdaptKryClassifier(GRAPH, **values).fit(NODES, LABELS)
+    assert isinstance(fitted.run_, Run)
+    assert {name: getattr(fitted.run_.recipes[0], name) for name in values} == values
+    assert values.keys() | {"directions"} == set(scikit_learn.SETTING_NAMES)
+
+
+def test_validation_nodes_are_drawn_at_random_from_every_class():
+    labels = torch.tensor([0] * 60 + [1] * 40 + [-1] * 20)
+    drawn = [AdaptKryClassifier(validation=0.25, seed=seed)._splits(labels).validation[0] for seed in (0, 0, 1)]
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+    assert [int(mask[:60].sum()) for mask in drawn] == [15] * 3
+    assert [int(mask[60:].sum()) for mask in drawn] == [10] * 3
+    assert not torch.equal(drawn[0].nonzero()[:15, 0], torch.arange(15))

@@ -224,3 +224,14 @@ def test_features_above_the_range_of_float32_are_refused_unless_they_are_scaled(
 def test_float32_and_float64_features_that_were_not_read_from_tables_keep_their_type():
     for dtype in (torch.float32, torch.float64):
         assert model_inputs(Graph([[0], [1]], torch.eye(2, dtype=dtype)), Recipe(degree=0)).terms.dtype == dtype
+
+
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+def test_every_hop_is_scaled_to_the_norm_of_the_features(scale):
+    graph = csbm(nodes=60, seed=0)
+    graph = Graph(edges_of(graph), scale * graph.x, graph.y)
+    plain, found = (model_inputs(graph, Recipe(degree=3, hop_norm=hop_norm)) for hop_norm in (False, True))
+    norms = torch.stack([term.norm() for term in found.terms])
+    torch.testing.assert_close(norms, graph.x.norm().expand(4))
+    torch.testing.assert_close(found.terms, plain.terms * found.hop_scale[:, None, None])
+    assert float(found.hop_scale[0]) == pytest.approx(1)

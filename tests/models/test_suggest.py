@@ -99,6 +99,7 @@ def test_the_number_of_training_labels_decides_the_size_of_the_model():
     few = torch.arange(1000) < module.MIN_LABELS - 1
     assert suggest(graph).hidden == module.MANY_LABELS["hidden"]
     assert suggest(graph, train=few).hidden == module.FEW_LABELS["hidden"]
+    assert suggest(graph, train=torch.arange(1000) < module.MIN_LABELS).hidden == module.MANY_LABELS["hidden"]
     sizes = torch.bincount(graph.y[few])
     found = f"199 training labels ({sizes.min()} to {sizes.max()} per class)"
     assert found in explain(graph, train=few)[2].why

@@ -22,6 +22,12 @@ def test_a_number_holds_within_a_wide_interval(row):
     assert verdict(MeasuredCell(tuple(row(test=t) for t in (0.7, 0.9))), 60.0, 1.0) == "holds"
 
 
+def test_a_number_holds_within_the_larger_of_margin_and_interval_not_within_their_sum(row):
+    cell = MeasuredCell(tuple(row(test=t) for t in (0.79, 0.80, 0.81)))
+    assert cell.half_width == pytest.approx(2.484, abs=1e-3)
+    assert [verdict(cell, printed, 1.0) for printed in (82.4, 82.6, 77.6, 77.4)] == ["holds", "below", "holds", "above"]
+
+
 def test_text_holds_only_if_it_is_the_same(row):
     assert verdict(MeasuredCell((row(text="0.5, 0.8"),)), "0.5, 0.8", 1.0) == text_verdict("a", "a") == "holds"
     assert verdict(MeasuredCell((row(text="0.5"),)), "0.8", 1.0) == text_verdict("a", "b") == "below"

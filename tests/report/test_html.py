@@ -6,6 +6,7 @@ import re
 import pytest
 
 from adaptkry.report import html
+from adaptkry.report.elements import experiment
 from adaptkry.report.html import read_facts, write_figures, write_page
 
 
@@ -81,3 +82,13 @@ def test_every_chart_is_written_as_svg_and_png(run_folder, experiment_folder, tm
         "08-methods",
     ]
     assert all(path.stat().st_size > 5000 for path in drawn)
+
+
+@pytest.mark.parametrize("name", ["<!--", "<!-- <script>", "</script>", "a</b"])
+def test_no_name_opens_a_comment_or_ends_the_script_in_which_the_data_are(name):
+    text = html.page([experiment(name, notes=[name])])
+    start = text.index('id="data">') + len('id="data">')
+    data = text[start : text.index("</script>", start)]
+    assert json.loads(data)[0]["title"] == name
+    assert "<!--" not in data
+    assert "</" not in data

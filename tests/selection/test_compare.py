@@ -17,8 +17,10 @@ from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import PER_MEMBER, recipe
 from adaptkry.selection import compare as comparison
+from adaptkry.selection import grid
 from adaptkry.selection.compare import compare
-from adaptkry.selection.grid import alternatives, group_into_batches
+from adaptkry.selection.grid import alternatives, choose, group_into_batches
+from adaptkry.training.fit import fit
 
 GRAPH = csbm(nodes=150, phi=-0.4, information=0.5, seed=0)
 SPLITS = splits.stratified(GRAPH.y, count=4)
@@ -248,3 +250,39 @@ print(found.bytes / 2**20)
     if "AssertionError" in done.stderr:
         pytest.skip("this C library cannot keep freed memory")
     assert float(done.stdout) < 400  # Python and torch take about 260
+
+
+def flipped_test_labels():
+    """One split, and the graph with the other label at its test nodes."""
+    single = SPLITS.take(1)
+    return single, GRAPH.relabelled(torch.where(single.test[0], 1 - GRAPH.y, GRAPH.y))
+
+
+def test_labels_of_test_nodes_change_neither_the_chosen_settings_nor_validation_scores():
+    single, other = flipped_test_labels()
+    for method in ("gcn", "mlp", "sgc"):
+        (one,), (flipped,) = (compare(graph, [method], single, **QUICK) for graph in (GRAPH, other))
+        assert len(one["tried"]) > 1
+        assert one["tried"] == flipped["tried"]
+        for name in ("settings", "epoch", "validation"):
+            assert one["rows"][0][name] == flipped["rows"][0][name]
+        assert one["mean"] == pytest.approx(1 - flipped["mean"])
+
+
+def test_settings_are_chosen_by_validation_scores_even_if_others_are_better_on_test_nodes(monkeypatch):
+    recipes = alternatives("gcn", None, epochs=2)
+    run = fit(GRAPH, recipes, SPLITS, device="cpu")
+    for i, result in enumerate(run.results):  # the third recipe is best on validation, the first on test nodes
+        result.validation, result.test = (0.9 if i // 4 == 2 else 0.5), (0.9 if i // 4 == 0 else 0.5)
+    monkeypatch.setattr(grid, "fit", lambda *_, **__: run)
+    chosen, tried = choose(GRAPH, recipes, SPLITS, device="cpu")
+    assert set(chosen.recipes) == {recipes[2]}
+    assert [row["validation"] for row in tried] == pytest.approx([0.5, 0.5, 0.9, 0.5, 0.5, 0.5])
+
+
+def test_statistics_of_scores_are_those_of_a_sample():
+    found = comparison.summarise(np.array([0.5, np.nan, 0.55, 0.6]))
+    assert found["mean"] == pytest.approx(0.55, abs=1e-6)
+    assert found["std"] == pytest.approx(0.05, abs=1e-6)
+    assert found["high"] - found["mean"] == pytest.approx(4.302653 * 0.05 / 3**0.5, abs=1e-6)
+    assert comparison.summarise(np.array([0.5]))["std"] is None

@@ -437,3 +437,21 @@ def test_a_run_that_was_only_partly_written_is_trained_again(tmp_path, tuned, fo
     assert rows_of(tune(tmp_path, resume=True).run) == rows_of(tuned.run)
     assert load_run(tmp_path).main.recipes == tuned.run.recipes
     assert tune_module.NOTE.format(8) in tuned.run.info.warnings
+
+
+def test_no_recipe_is_tried_twice_and_rounds_draw_different_numbers(tuned):
+    recipes = [recipe_of(trial) for trial in tuned.trials]
+    assert len(set(recipes)) == len(recipes)
+    search = tune_module.make_search(DATA, "adaptkry", SPLITS, 0, 4, "cpu", {"epochs": 15})
+    first, second = (search.propose_round(start, []) for start in (4, 8))
+    assert not set(first) & set(second)
+    again = search.propose_round(8, [{"settings": one.to_dict(), "validation": 0.5} for one in first])
+    assert not set(again) & set(first)
+
+
+def test_recipes_that_were_tried_are_not_proposed_again(monkeypatch):
+    search = tune_module.make_search(DATA, "adaptkry", SPLITS, 0, 2, "cpu", {"epochs": 15})
+    proposed = [{"hidden": hidden} for hidden in (8, 16, 8, 32, 16)]
+    monkeypatch.setattr(tune_module, "propose", lambda *_: iter(proposed))
+    tried = [{"settings": replace(search.first[0], hidden=8).to_dict(), "validation": 0.5}]
+    assert [one.hidden for one in search.propose_round(2, tried)] == [16, 32]

@@ -152,3 +152,9 @@ def test_orthonormal_basis_on_a_gpu_stops_at_the_grade():
     found = stack(orthonormal(Propagation(star, 1.0).to("cuda"), x.cuda(), 5)).cpu()
     assert found[:, :2].abs().sum() > 0
     assert not found[:, 2:].any()
+
+
+def test_stacked_terms_beyond_the_grade_of_every_column_are_zero():
+    P, x = torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([[2.0], [0.0]])
+    terms = torch.full((2, 5, 1), torch.nan)
+    assert stack(orthonormal(P, x, degree=4), out=terms)[:, :, 0].tolist() == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]

@@ -14,7 +14,7 @@ from adaptkry.spectral.density import density_of_states
 from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
 from adaptkry.spectral.spectrum import angles, eigenvalues, extremes, grade, lambda_star
 from contracts import assert_close, random_signal
-from strategies import complete, graphs, random_graph, star
+from strategies import complete, cycle, graphs, random_graph, star
 
 TAUS = [0.3, 0.5, 1.0, 1.5, 1.7]
 
@@ -89,7 +89,7 @@ def test_lambda_star_of_a_large_graph_is_the_second_largest_eigenvalue_in_size(n
     assert lambda_star(P) == pytest.approx(max(-wanted[0], wanted[-2]), abs=1e-9)
 
 
-@given(graph=graphs(directed=False, min_nodes=2), tau=one_tau)
+@given(graph=graphs(directed=False, min_nodes=2) | graphs(directed=False, min_nodes=2, connected=True), tau=one_tau)
 def test_lambda_star_of_a_small_graph_is_the_second_largest_eigenvalue_in_size(graph, tau):
     sizes = np.sort(np.abs(by_formula(graph, tau)))  # without one eigenvalue 1, the largest
     without = np.delete(sizes, np.abs(sizes - 1).argmin())
@@ -222,3 +222,12 @@ def test_errors_say_what_was_expected_what_was_given_and_what_to_do(call, messag
 def test_a_single_node_has_no_second_eigenvalue():
     with pytest.raises(ValueError, match="second eigenvalue; got a graph of one node"):
         lambda_star(Propagation(Graph([[0], [0]])))
+
+
+@pytest.mark.parametrize("tau", TAUS)
+@pytest.mark.parametrize("graph", [complete(6), star(5), cycle(7), random_graph(3, 12, 30, connected=True)], ids=str)
+def test_lambda_star_of_a_small_connected_graph_is_not_its_eigenvalue_one(graph, tau):
+    assert graph.components()[0] == 1
+    values = by_formula(graph, tau)
+    assert values[-1] == pytest.approx(1)
+    assert lambda_star(Propagation(graph, tau)) == pytest.approx(max(-values[0], values[-2]), abs=1e-10)

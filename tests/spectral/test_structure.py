@@ -99,3 +99,15 @@ def test_sides_follow_the_directions_of_the_recipe():
 def test_more_columns_than_nodes_are_refused():
     with pytest.raises(ValueError, match="at most the number of nodes, 80; got 81"):
         structure_maps(UNDIRECTED, 81, ("both",))
+
+
+@GRAPHS
+def test_a_few_columns_are_those_of_the_largest_singular_values(graph, sides):
+    """With all columns, other singular vectors would give the same products of rows."""
+    U, s, Vt = np.linalg.svd(dense(graph, sides))
+    rank = int((s[3:12] - s[4:13]).argmax()) + 4  # a gap: these singular vectors are determined
+    columns = structure_columns(graph, structure_maps(graph, rank, sides)).double().numpy()
+    expected = {"out": U * s, "both": U * s, "in": Vt.T * s}
+    for i, side in enumerate(sides):
+        found, wanted = columns[:, rank * i : rank * (i + 1)], unit_rows(expected[side][:, :rank])
+        assert np.abs(found @ found.T - wanted @ wanted.T).mean() < 0.01

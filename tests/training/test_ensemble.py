@@ -144,3 +144,11 @@ def test_a_resumed_ensemble_has_the_same_bits_as_an_uninterrupted_one(tmp_path):
 def test_averaging_needs_a_graph_in_memory_and_a_known_rule():
     with pytest.raises(ValueError, match="unknown way to combine trainings 'median'"):
         fit(GRAPH, RECIPE, SPLITS, combine="median")
+
+
+def test_confusion_counts_of_an_ensemble_are_those_of_test_nodes_by_true_class(single, ensemble):
+    predicted = single.member_probabilities(GRAPH).reshape(3, 2, GRAPH.nodes, 2).mean(0).argmax(-1)  # [s, n]
+    expected = np.zeros((2, 2), dtype=int)
+    for split, test in enumerate(SPLITS.test):
+        np.add.at(expected, (GRAPH.y[test].numpy(), predicted[split][test].numpy()), 1)
+    assert ensemble.info.confusion == expected.tolist()

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from adaptkry.graphs.splits import Splits, from_masks
-from adaptkry.graphs.synthetic import csbm
+from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import recipe
 from adaptkry.models.stages import ModelShape
@@ -564,3 +564,49 @@ def test_methods_that_a_folder_supports_can_be_trained(folder):
     for name in methods:
         run = fit_folder(folder, folder_recipe(folder, name, epochs=2, hidden=8), count=1)
         assert run.results[0].test is not None
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_folder_of_two_directions_and_two_taus_holds_the_terms_of_the_graph(tmp_path, tied):
+    graph = directed_csbm(nodes=80, phi=0.6, seed=0)
+    basis = propagate(graph, tmp_path / "b", taus=[0.5, 1.0], directions=["out", "in"], degree=2)
+    used = folder_recipe(basis, **quick(tied=tied, filter_dropout=0.0, mlp_dropout=0.0))
+    assert (used.directions, used.taus) == (("out", "in"), (0.5, 1.0))
+    read = BasisReader(basis, stored_terms(basis, used)).whole()
+    expected = model_inputs(graph, used).terms
+    torch.testing.assert_close(read, expected[:, basis.rows], rtol=1e-5, atol=1e-6)
+    # the same nodes in the same order: both trainings take the same steps
+    splits = FolderData(basis).splits("stratified", 2)
+    by_node = {part: torch.empty_like(getattr(splits, part)) for part in ("train", "validation", "test")}
+    for part, mask in by_node.items():
+        mask[:, basis.rows] = getattr(splits, part)
+    disk = fit_folder(basis, used, splits, batch_size=80)
+    memory = fit(graph, used, from_masks(**by_node), device="cpu")
+    assert [result.epoch for result in disk.results] == [result.epoch for result in memory.results]
+    np.testing.assert_allclose(disk.curves["loss"], memory.curves["loss"], rtol=1e-4)
+    assert disk.test_scores.tolist() == memory.test_scores.tolist()
+
+
+def test_labels_of_test_rows_change_no_training_from_disk(folder):
+    single = FolderData(folder).splits("stratified", 1)
+    runs = []
+    for shift in (0, 1):
+        data = FolderData(folder)
+        data.labels = torch.where(single.test[0], (folder.labels + shift) % 3, folder.labels)
+        runs.append(fit(data, folder_recipe(folder, **quick()), single, memory=0, batch_size=17, device="cpu"))
+    one, other = runs
+    assert one.results[0].test != other.results[0].test
+    for name in ("epoch", "validation"):
+        assert getattr(one.results[0], name) == getattr(other.results[0], name)
+    for name, w in one.weights.items():
+        assert_same_bits(w, other.weights[name])
+
+
+def test_slabs_and_their_rows_are_shuffled_anew_in_every_epoch():
+    plan = SlabPlan(torch.ones(240, dtype=torch.bool), slabs=6, batch_size=17)
+    orders = [plan.order(epoch) for epoch in range(4)]
+    assert all(sorted(order) == list(range(6)) for order in orders)
+    assert len(set(map(tuple, orders))) > 2
+    rows = [torch.cat(plan.training_steps(epoch, slab)).tolist() for epoch in range(2) for slab in range(2)]
+    assert all(sorted(order) == list(range(40)) != order for order in rows)
+    assert len(set(map(tuple, rows))) == 4

@@ -48,6 +48,7 @@ def test_the_chosen_candidate_is_best_on_validation_and_refitted_as_scikit_learn
             fitted = LogisticRegression(max_iter=5000, tol=1e-8).fit(x[train], y[train])
             scores.append(fitted.score(x[validation], y[validation]))
         best = int(run.weights["basis_mix"][i].argmax())
+        assert result.validation == pytest.approx(scores[best], abs=0.026)
         assert scores[best] == pytest.approx(
             max(scores), abs=0.026
         )  # a node at the decision boundary may get either class

@@ -15,6 +15,7 @@ from adaptkry.training.batches import FullBatch, InMemoryTerms, SlabBatches, Sla
 from adaptkry.training.cuda_graph import RecordedEpoch
 from adaptkry.training.loop import GradientDescent
 from adaptkry.training.losses import chunk_logits, mean_loss
+from adaptkry.training.process_group import ProcessGroup
 from adaptkry.training.state import Member
 
 GRAPH = csbm(nodes=150, phi=-0.6, information=0.7, degree=5, classes=3, seed=0)
@@ -146,6 +147,9 @@ def test_a_loss_that_is_not_finite_stops_only_that_member():
     found = train(broken)
     assert int(found.state["failed_epoch"][1]) >= 0
     assert found.state["failed_epoch"][[0, 2]].tolist() == [-1, -1]
+    assert not bool(found.state.running[1])
+    failed = int(found.state["failed_epoch"][1])
+    assert bool(found.state["curve/validation"][failed + 1 :, 1].isnan().all())
     torch.testing.assert_close(logits(found)[2], logits(train([MEMBERS[2]]))[0], rtol=0, atol=1e-10)
 
 
@@ -363,3 +367,44 @@ def test_gpu_recorded_epochs_equal_epochs_that_are_not_recorded(monkeypatch):
     not_recorded = train(MEMBERS, device="cuda", dtype=torch.float32)
     for name in ("curve/loss", "curve/validation", "best_epoch"):
         assert torch.equal(recorded.state[name].nan_to_num(), not_recorded.state[name].nan_to_num())
+
+
+@pytest.mark.parametrize("batch_size", [None, 60])
+@pytest.mark.parametrize("select", ["score", "loss"])
+def test_score_and_loss_on_validation_are_those_of_the_best_weights_without_dropout(batch_size, select):
+    found = train(MEMBERS, epochs=15, batch_size=batch_size, settings={"select": select, "stop": "never"})
+    outputs, validation = logits(found), masks()["validation"]
+    assert any(one.recipe.mlp_dropout for one in MEMBERS)
+    for i, one in enumerate(MEMBERS):
+        rows, epoch = validation[one.split], int(found.state["best_epoch"][i])
+        correct = (outputs[i].argmax(-1) == GRAPH.y)[rows]
+        assert float(found.state["best_score"][i]) == pytest.approx(float(correct.double().mean()), abs=1e-6)
+        loss = torch.nn.functional.cross_entropy(outputs[i, rows], GRAPH.y[rows])
+        assert float(found.state["curve/validation_loss"][epoch, i]) == pytest.approx(float(loss), rel=1e-5)
+
+
+def test_the_validation_loss_of_several_batches_is_the_mean_over_their_rows():
+    found = make_training(replace(RECIPE, epochs=1), MEMBERS, batch_size=60)
+    sizes = [int(batch.row_mask[0].sum()) for batch in found.batches.validation()]
+    assert len(set(sizes)) > 1  # otherwise the mean over batches would be the same
+
+
+def test_every_member_epoch_and_process_draws_its_own_random_numbers():
+    found = make_training(RECIPE, MEMBERS, batch_size=60)
+    seeds = [generator.initial_seed() for generator in found.generators]
+    drawn = []
+    for rank in (0, 1):
+        found.group = ProcessGroup(rank, 2)
+        for epoch in (0, 1):
+            found._reseed(epoch)
+            drawn += [generator.initial_seed() for generator in found.generators]
+    assert len({*seeds, *drawn}) == 5 * len(MEMBERS)
+
+
+@pytest.mark.parametrize("min_epochs", [0, 35])
+def test_patience_ends_no_training_before_the_minimum_number_of_epochs(min_epochs):
+    impatient = [changed(one, patience=3, min_epochs=min_epochs) for one in MEMBERS]
+    found = train(impatient, epochs=60, settings={"min_epochs": min_epochs})
+    epochs = (~found.state["curve/validation"].isnan()).sum(0)
+    assert int(epochs.min()) >= min_epochs
+    assert int(epochs.min()) < max(30, min_epochs + 10)

@@ -35,3 +35,9 @@ def test_roc_auc_refuses_three_classes_and_unknown_metrics_get_the_nearest_name(
         roc_auc(torch.zeros(1, 2, 3), torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
     with pytest.raises(ValueError, match="accuracy"):
         pick_metric("acuracy")
+
+
+def test_accuracy_counts_real_rows_only():
+    logits = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]]).expand(2, -1, -1)
+    classes, row_mask = torch.tensor([[0, 0, 0], [0, 1, 1]]), torch.tensor([[True, True, False], [True, True, True]])
+    assert accuracy(logits, classes, row_mask).tolist() == pytest.approx([1 / 2, 2 / 3])

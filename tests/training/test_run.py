@@ -446,3 +446,39 @@ def test_timestamps_are_told_apart_in_training_and_in_prediction(tmp_path):
     assert load_run(tmp_path / "run").predict(graph).equal(graph.y)
     exact = Graph(np.stack([np.arange(60)] * 2), np.array(times, dtype=np.float64)[:, None], graph.y)
     assert load_run(tmp_path / "run").predict(exact).equal(graph.y)
+
+
+@pytest.mark.parametrize(("method", "options"), [("adaptkry", {}), ("adaptkry", {"batch_size": 50}), ("asgc", {})])
+def test_labels_of_test_nodes_change_no_epoch_no_weight_and_no_validation_score(method, options):
+    graph = csbm(nodes=200, phi=-0.3, information=0.4, seed=0)  # hard enough for scores below 1
+    single = splits.stratified(graph.y, count=1)
+    other = graph.relabelled(torch.where(single.test[0], 1 - graph.y, graph.y))
+    settings = {"degree": 3, "hidden": 16, "epochs": 30} if method == "adaptkry" else {}
+    one, flipped = (fit(labelled, method, single, device="cpu", **options, **settings) for labelled in (graph, other))
+    assert one.results[0].test == pytest.approx(1 - flipped.results[0].test)
+    assert one.results[0].test != one.results[0].validation
+    for name in ("epoch", "validation"):
+        assert getattr(one.results[0], name) == getattr(flipped.results[0], name)
+    assert all(torch.equal(w, flipped.weights[name]) for name, w in one.weights.items())
+
+
+def test_restarts_and_members_have_their_own_seeds_and_weights(split):
+    found = fit(GRAPH, replace(QUICK, epochs=1), split, device="cpu", restarts=3)
+    assert len({member.seed for member in found.members}) == 9
+    first = found.weights["mlp/1/layer0"]
+    assert min(float((first[i] - first[j]).abs().max()) for i in range(9) for j in range(i)) > 1e-3
+
+
+def test_the_summary_has_the_mean_and_the_sample_deviation_of_test_scores(run):
+    results = [replace(result, test=score) for result, score in zip(run.results, (0.5, 0.6, 0.8), strict=True)]
+    assert "test accuracy 63.33 ± 15.28 % (" in replace(run, results=results).summary()
+
+
+def test_confusion_counts_are_those_of_test_nodes_by_true_class_and_of_chosen_restarts(split):
+    found = fit(GRAPH, replace(QUICK, epochs=8), split, device="cpu", restarts=2)
+    predicted = found.member_probabilities(GRAPH).argmax(-1)
+    expected = np.zeros((2, 2), dtype=int)
+    for i in found.chosen:
+        test = split.test[found.results[i].split]
+        np.add.at(expected, (GRAPH.y[test].numpy(), predicted[i][test].numpy()), 1)
+    assert found.info.confusion == expected.tolist()
