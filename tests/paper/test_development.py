@@ -120,7 +120,9 @@ def test_best_figures_are_compared_with_their_targets(row):
         return [row("best", **given, split=split, test=test) for split, test in enumerate(tests)]
 
     item = PAPER["best"]
-    for tests, reached in (((0.905, 0.905), "at least"), ((0.91, 0.92), "aim"), ((0.91, 0.87), "below")):
+    expected = [(0.905, 0.905, "at least"), (0.91, 0.92, "aim"), (0.909, 0.909, "aim"), (0.903, 0.903, "at least"),
+                (0.91, 0.87, "below")]  # fmt: skip
+    for *tests, reached in expected:
         rows = [*scores("ensemble", *tests, cell_seconds=59.0), *scores("best single training", 0.9, 0.9)]
         targets, parts, budgets = best.section(cells.newest(rows, quick=False), item)["tables"]
         assert targets["rows"][0][-3:] == ["90.3", "90.9", reached]

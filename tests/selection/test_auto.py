@@ -21,7 +21,7 @@ from adaptkry.selection import auto as auto_module
 from adaptkry.selection import auto_search
 from adaptkry.selection import trial as trial_module
 from adaptkry.selection.auto import auto
-from adaptkry.selection.auto_result import effects_of
+from adaptkry.selection.auto_result import best_scores, effects_of, largest_class_scores
 from adaptkry.selection.auto_search import AutoSearch
 from adaptkry.selection.portfolio import portfolio
 from adaptkry.selection.trial import recipe_of
@@ -34,6 +34,7 @@ GRAPH = csbm(nodes=120, phi=-0.4, information=0.5, seed=0)
 SPLITS = schemes.stratified(GRAPH.y, count=2)
 QUICK = {"device": "cpu", "epochs": 8, "hidden": 8}
 LONG = 3600.0  # seconds: the number of batches ends the search, not the time
+ALL_BATCHES = AutoSearch.batches
 
 
 class StopError(Exception):
@@ -43,8 +44,7 @@ class StopError(Exception):
 @pytest.fixture(autouse=True)
 def few_batches(monkeypatch):
     """End every search after six batches."""
-    batches = AutoSearch.batches
-    monkeypatch.setattr(AutoSearch, "batches", lambda self, *recipes: islice(batches(self, *recipes), 6))
+    monkeypatch.setattr(AutoSearch, "batches", lambda self, *recipes: islice(ALL_BATCHES(self, *recipes), 6))
 
 
 def search(data: Any = GRAPH, splits: Any = SPLITS, **options: Any):
@@ -59,8 +59,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(folder):
     with pytest.MonkeyPatch.context() as patch:
-        batches = AutoSearch.batches
-        patch.setattr(AutoSearch, "batches", lambda self, *recipes: islice(batches(self, *recipes), 6))
+        patch.setattr(AutoSearch, "batches", lambda self, *recipes: islice(ALL_BATCHES(self, *recipes), 6))
         return search(out=folder)
 
 
@@ -285,11 +284,17 @@ def test_a_recipe_that_does_not_fit_in_memory_is_trained_on_some_splits_at_a_tim
 
 def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_path):
     monkeypatch.setattr(auto_search, "KEPT_TRIALS", 2)
-    kept = []
-    monkeypatch.setattr(auto_module, "finish", lambda self: kept.extend(t.row["trial"] for t in self.trained if t.run))
+    searches: list[AutoSearch] = []
+    monkeypatch.setattr(auto_module, "finish", searches.append)
     search(out=tmp_path / "kept")
+    trained = searches[0].trained
+    kept = [t.row["trial"] for t in trained if t.run]
     assert {1, 2, 3} <= set(kept)  # the baselines
     assert len(kept) == 5
+    others = {t.row["trial"]: t.row["validation"] for t in trained if t.row["method"] not in ("gcn", "mlp")}
+    dropped = [score for number, score in others.items() if number not in kept]
+    assert max(dropped) <= min(score for number, score in others.items() if number in kept)
+    assert min(dropped) < max(others.values())
     assert sorted(int(path.name) for path in (tmp_path / "kept" / "trials").iterdir()) == sorted(kept)
 
 
@@ -391,3 +396,32 @@ def test_trainings_that_the_time_limit_ended_are_no_evidence():
     trials = [trial((0.5,), 0.8), trial((1.0,), 0.7, is_whole=False)]
     assert effects_of(trials) == []
     assert effects_of([trials[0], trial((1.0,), 0.7)])
+
+
+def test_baselines_are_chosen_on_validation_nodes_and_scored_on_test_nodes():
+    data, run = GraphData(GRAPH), fit(GRAPH, "mlp", SPLITS, seeds=4, predict=True, device="cpu", epochs=6)
+    for i, result in enumerate(run.results):
+        result.validation = 0.5 + 0.1 * (i // 2)  # the last training of each split is the best
+    predicted = run.member_probabilities(GRAPH).argmax(-1)
+    expected = [float((predicted[6 + s] == GRAPH.y)[SPLITS.test[s]].float().mean()) for s in range(2)]
+    assert best_scores([run], data, SPLITS) == pytest.approx(expected)
+    first = [float((predicted[s] == GRAPH.y)[SPLITS.test[s]].float().mean()) for s in range(2)]
+    assert expected != pytest.approx(first)
+
+
+def test_the_largest_class_is_that_of_training_nodes():
+    nodes = torch.arange(30)
+    labels = torch.where(nodes < 10, nodes < 6, torch.where(nodes < 20, nodes < 15, nodes < 22)).long()
+    split = schemes.from_masks(nodes < 10, (nodes >= 10) & (nodes < 20), nodes >= 20)  # class 1: 6, 5 and 2 of 10
+    assert largest_class_scores(GraphData(labelled(labels.numpy(), 30)), split) == pytest.approx([0.2])
+
+
+def test_the_better_half_of_the_shapes_is_tried_with_all_rates(monkeypatch):
+    """Shapes are scored by a made-up rule: those with more hidden units are better."""
+    groups = [[recipe("adaptkry", hidden=8 * k, mlp_lr=lr) for lr in (0.01, 0.02, 0.03)] for k in (2, 4, 1, 3)]
+    monkeypatch.setattr(auto_search, "portfolio", lambda *_: [list(group) for group in groups])
+    tried = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, 0.0, LONG)
+    monkeypatch.setattr(tried, "best_validation", lambda group: group[0].hidden)
+    batches = list(islice(ALL_BATCHES(tried, None, recipe("adaptkry")), 4, 4 + 4 + 6))
+    assert [[one.hidden for one in batch] for batch in batches[:4]] == [[16], [32], [8], [24]]
+    assert {one.hidden for batch in batches[4:] for one in batch} == {32, 24}

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from adaptkry.graphs.splits import stratified
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
+from adaptkry.selection import ensemble_selection
 from adaptkry.selection.ensemble_selection import greedy_counts, greedy_shares, selection_seconds
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import combine_runs
@@ -120,3 +121,14 @@ def test_a_time_limit_ends_the_selection_after_at_least_one_round(parts):
     assert sorted(share for weights in shares for share in weights)[-2:] == [1.0, 1.0]  # one member per split
     assert selection_seconds(10, 2, SPLITS, "roc_auc") > selection_seconds(10, 2, SPLITS, "accuracy") > 0
     assert selection_seconds(50, 2, SPLITS, "accuracy") == selection_seconds(500, 2, SPLITS, "accuracy")
+
+
+def test_candidates_are_the_best_members_on_validation_nodes(parts, monkeypatch):
+    monkeypatch.setattr(ensemble_selection, "CANDIDATES", 1)
+    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
+    for split in range(2):
+        scores = {(p, i): part.results[i].validation for p, part in enumerate(parts)
+                  for i, member in enumerate(part.members) if member.split == split}  # fmt: skip
+        assert len(set(scores.values())) > 1
+        (chosen,) = [key for key in scores if shares[key[0]][key[1]] > 0]
+        assert scores[chosen] == max(scores.values())

@@ -29,7 +29,7 @@ from adaptkry.selection.space import (
     to_parameters,
     to_settings,
 )
-from adaptkry.selection.trial import best_trial, changed_recipe, recipe_of, train_trials
+from adaptkry.selection.trial import best_trial, changed_recipe, recipe_of, train_trials, trial_row
 from adaptkry.training.data import GraphData
 from adaptkry.training.fit import fit
 from adaptkry.training.run_folder import load_run
@@ -455,3 +455,18 @@ def test_recipes_that_were_tried_are_not_proposed_again(monkeypatch):
     monkeypatch.setattr(tune_module, "propose", lambda *_: iter(proposed))
     tried = [{"settings": replace(search.first[0], hidden=8).to_dict(), "validation": 0.5}]
     assert [one.hidden for one in search.propose_round(2, tried)] == [16, 32]
+
+
+def test_a_trial_without_a_score_on_every_split_has_failed():
+    row = trial_row(recipe("adaptkry"), [0.9, None, 0.8], "")
+    assert (row["state"], row["validation"]) == ("failed", None)
+    assert row["reason"] == "the loss or the score was not finite on 1 of 3 splits"
+    complete = trial_row(recipe("adaptkry"), [0.9, 0.7], "")
+    assert (complete["state"], complete["validation"]) == ("complete", pytest.approx(0.8))
+
+
+def test_proposals_are_near_the_settings_with_the_highest_scores():
+    space = parse_space({"mlp_dropout": {"low": 0.0, "high": 0.9}})
+    trials = [({"mlp_dropout": k / 40}, k / 40) for k in range(37)]
+    proposed = [next(propose(space, trials, seed))["mlp_dropout"] for seed in range(8)]
+    assert np.mean(proposed) > 0.6

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from adaptkry.report.run_report import write_pages
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.training import data as training_data
-from adaptkry.training.data import batch_size_that_fits, open_data
+from adaptkry.training.data import GraphData, batch_size_that_fits, open_data
 from adaptkry.training.fit import fit
 from adaptkry.training.results import Result
 from adaptkry.training.run_folder import load_run
@@ -190,8 +191,8 @@ def test_feature_columns_are_matched_by_name(split):
     named.info = replace(named.info, feature_names=names)
     run = fit(named, replace(QUICK, epochs=5), split, device="cpu")
     reordered = csbm(nodes=200, phi=-0.7, seed=0)
-    reordered.features = named.x.flip(1)
-    reordered.info = replace(reordered.info, feature_names=names[::-1])
+    reordered.features = named.x.roll(3, 1)  # not its own inverse
+    reordered.info = replace(reordered.info, feature_names=names[-3:] + names[:-3])
     torch.testing.assert_close(run.probabilities(reordered), run.probabilities(named))
     reordered.info = replace(reordered.info, feature_names=[*names[1:], "else"])
     with pytest.raises(ValueError, match="Missing: c0"):
@@ -269,6 +270,31 @@ def test_a_checkpoint_of_other_splits_and_a_damaged_one_are_refused(split, tmp_p
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="damaged"):
         fit(GRAPH, QUICK, split, device="cpu", out=tmp_path, resume=True)
+
+
+def test_a_checkpoint_of_another_training_that_was_copied_into_the_folder_is_refused(split, tmp_path):
+    for name, used in (("one", QUICK), ("other", replace(QUICK, mlp_lr=0.3))):
+        with pytest.raises(KeyboardInterrupt):
+            fit(GRAPH, used, split, device="cpu", out=tmp_path / name, callbacks=[interrupt])
+    shutil.copy(tmp_path / "other" / "checkpoint.safetensors", tmp_path / "one")
+    with pytest.raises(ValueError, match="must belong to this training; got one of other settings"):
+        fit(GRAPH, QUICK, split, device="cpu", out=tmp_path / "one", resume=True)
+
+
+def test_the_digest_of_a_graph_depends_on_all_of_its_data_and_on_the_splits(split):
+    edges = torch.from_numpy(np.stack(GRAPH.adjacency.nonzero()))
+    weights, x, y = torch.ones(edges.shape[1]), GRAPH.x, GRAPH.y
+    others = [
+        Graph(edges, x, y, weights=2 * weights),
+        Graph(edges[:, (edges != 7).all(0)], x, y),
+        Graph(edges, x + (torch.arange(200) == 7)[:, None], y),
+        Graph(edges, None, y),
+        Graph(edges, x, torch.where(torch.arange(200) == 7, 1 - y, y)),
+    ]
+    digests = [GraphData(graph).digest(split) for graph in (Graph(edges, x, y), *others)]
+    exchanged = splits.Splits(split.train, split.test, split.validation)
+    digests += [GraphData(others[0]).digest(one) for one in (split.take(2), exchanged)]
+    assert len(set(digests)) == len(digests)
 
 
 def interrupt(_):
