@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from adaptkry.common.files import FOLDER_MARKERS
-from adaptkry.common.journal import CHECK_THEMSELVES, COMMAND_OUTPUTS, JOURNAL, Journal
+from adaptkry.common.journal import CHECK_THEMSELVES, COMMAND_OUTPUTS, JOURNAL, Journal, signed_part
 
 REQUEST = {"trials": 40, "seed": 0, "taus": (0.5, 1.0)}
 
@@ -182,7 +182,7 @@ def test_an_incomplete_last_line_is_ignored_with_a_message_and_removed_by_the_ne
         assert "the last line of" in caplog.text
         assert path.read_bytes() == whole + half
         found.add("d")
-    assert path.read_bytes() == whole + b'{"name": "d", "record": {}}\n'
+    assert path.read_bytes() == whole + (json.dumps(signed_part("d", {})) + "\n").encode()
     with new_journal(started) as again:
         assert list(again.done) == ["a", "b", "d"]
 
