@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -281,7 +282,7 @@ def test_settings_are_chosen_by_validation_scores_even_if_others_are_better_on_t
 
 
 def test_statistics_of_scores_are_those_of_a_sample():
-    found = comparison.summarise(np.array([0.5, np.nan, 0.55, 0.6]))
+    found: Any = comparison.summarise(np.array([0.5, np.nan, 0.55, 0.6]))
     assert found["mean"] == pytest.approx(0.55, abs=1e-6)
     assert found["std"] == pytest.approx(0.05, abs=1e-6)
     assert found["high"] - found["mean"] == pytest.approx(4.302653 * 0.05 / 3**0.5, abs=1e-6)

@@ -581,7 +581,7 @@ def test_a_folder_of_two_directions_and_two_taus_holds_the_terms_of_the_graph(tm
     for part, mask in by_node.items():
         mask[:, basis.rows] = getattr(splits, part)
     disk = fit_folder(basis, used, splits, batch_size=80)
-    memory = fit(graph, used, from_masks(**by_node), device="cpu")
+    memory = fit(graph, used, from_masks(by_node["train"], by_node["validation"], by_node["test"]), device="cpu")
     assert [result.epoch for result in disk.results] == [result.epoch for result in memory.results]
     np.testing.assert_allclose(disk.curves["loss"], memory.curves["loss"], rtol=1e-4)
     assert disk.test_scores.tolist() == memory.test_scores.tolist()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -479,7 +480,7 @@ def test_labels_of_test_nodes_change_no_epoch_no_weight_and_no_validation_score(
     graph = csbm(nodes=200, phi=-0.3, information=0.4, seed=0)  # hard enough for scores below 1
     single = splits.stratified(graph.y, count=1)
     other = graph.relabelled(torch.where(single.test[0], 1 - graph.y, graph.y))
-    settings = {"degree": 3, "hidden": 16, "epochs": 30} if method == "adaptkry" else {}
+    settings: dict[str, Any] = {"degree": 3, "hidden": 16, "epochs": 30} if method == "adaptkry" else {}
     one, flipped = (fit(labelled, method, single, device="cpu", **options, **settings) for labelled in (graph, other))
     assert one.results[0].test == pytest.approx(1 - flipped.results[0].test)
     assert one.results[0].test != one.results[0].validation
