@@ -365,5 +365,5 @@ def test_initial_weights_of_chebnet_have_the_bound_of_pygs_layer():
         assert weight.shape[1:] == (3 * inputs, outputs)
         reference: torch.Tensor = ChebConv(inputs, outputs, 3).lins[0].weight  # type: ignore[assignment]
         bound = (6 / (inputs + outputs)) ** 0.5
-        assert float(reference.abs().max()) == pytest.approx(bound, rel=0.05)
-        assert float(weight.abs().max()) == pytest.approx(bound, rel=0.05)
+        assert float(reference.detach().abs().max()) == pytest.approx(bound, rel=0.1)
+        assert float(weight.abs().max()) == pytest.approx(bound, rel=0.1)

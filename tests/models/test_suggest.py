@@ -33,7 +33,7 @@ def with_features(x, sparse: bool = False) -> Graph:
         ((RANDOM.random((50, 80)) < 0.05) * 1.0, module.WORDS, "binary, "),
         ((RANDOM.random((50, 80)) < 0.05) * 3.0, module.WORDS, "counts, "),
         ((RANDOM.random((50, 80)) < 0.05) * 0.3, module.WORDS, "real numbers, "),
-        ((RANDOM.random((50, 40)) < 0.05) * -1.0, module.OTHER_SCALES, "standardised"),
+        ((RANDOM.random((50, 80)) < 0.05) * -1.0, module.OTHER_SCALES, "standardised"),
         ((RANDOM.random((50, 40)) < 0.5) * 1.0, module.SIMILAR_SCALES, "binary"),
         (np.eye(7)[np.arange(50) % 7], module.SIMILAR_SCALES, "binary"),
         (NORMAL, module.SIMILAR_SCALES, "standard deviations"),
