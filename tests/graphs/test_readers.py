@@ -20,7 +20,7 @@ from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import load
 from adaptkry.graphs.readers import read
-from adaptkry.graphs.readers.arrays import write_npz
+from adaptkry.graphs.readers.arrays import read_matrix_market, write_npz
 from adaptkry.graphs.readers.tables import encode, texts
 from strategies import graphs, random_graph
 
@@ -215,6 +215,26 @@ def test_matrices_keep_direction_and_weights(tmp_path, directed, weighted, endin
     np.save(tmp_path / "y.npy", graph.y.numpy())
     same(read(path, features=tmp_path / "x.npy", labels=tmp_path / "y.npy"), graph)
     same(read([path, tmp_path / "y.npy", tmp_path / "x.npy"]), graph)
+
+
+SQUARE = np.array([[0, 1.5, 0], [-2, 3, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "symmetry"),
+    [
+        *((kind, field, symmetry) for kind in (np.asarray, sp.coo_array) for field in ("real", "integer")
+          for symmetry in ("general", "symmetric", "skew-symmetric")),
+        *((sp.coo_array, "pattern", symmetry) for symmetry in ("general", "symmetric")),
+    ],
+)  # fmt: skip
+def test_matrix_market_files_are_read_as_by_scipy(tmp_path, kind, field, symmetry):
+    matrix = {"general": SQUARE, "symmetric": SQUARE + SQUARE.T, "skew-symmetric": SQUARE - SQUARE.T}[symmetry]
+    matrix = np.rint(matrix).astype(int) if field == "integer" else matrix
+    scipy.io.mmwrite(tmp_path / "a.mtx", kind(matrix), comment="\n made here", field=field, symmetry=symmetry)
+    expected = scipy.io.mmread(tmp_path / "a.mtx")
+    found = read_matrix_market(tmp_path / "a.mtx").toarray()
+    np.testing.assert_array_equal(found, expected if isinstance(expected, np.ndarray) else expected.toarray())
 
 
 def test_sparse_features_may_be_matrix_market_too(tmp_path):

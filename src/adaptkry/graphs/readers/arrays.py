@@ -1,5 +1,6 @@
 """Read a graph from arrays: an .npz with named arrays, or an adjacency matrix in Matrix Market or SciPy format."""
 
+import io
 import zipfile
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -7,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.common.files import replacing
-from adaptkry.common.lookup import some
+from adaptkry.common.lookup import pick, some
 from adaptkry.common.memory import check_memory
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name, parsing
@@ -36,6 +36,7 @@ KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .n
     **{f"{matrix}_{part}": (f"{matrix}_{part}",) for matrix in ("adj", "attr") for part in CSR_PARTS},
 }
 KNOWN = {key: what for what, keys in KEYS.items() for key in keys}  # name in an .npz -> array
+MATRIX_FIELDS = {"real": np.float64, "double": np.float64, "integer": np.int64, "pattern": None}  # of Matrix Market
 ONE_OF = (("edges", "adj_"), ("weights", "adj_"), ("features", "attr_"))  # two forms of the same thing
 
 
@@ -109,11 +110,14 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 def _array_or_none(file: Any, key: str) -> np.ndarray | None:
     """An array; None for names that are Python objects, which are never unpickled."""
     try:
-        return file[key]
+        found = file[key]
     except ValueError as error:
         if KNOWN[key] in NAME_ARRAYS and "allow_pickle" in str(error):
             return None
         raise
+    if not isinstance(found, np.ndarray):
+        raise TypeError(f"{key!r} is no array")
+    return found
 
 
 def _check_names(stored: list[str]) -> None:
@@ -236,8 +240,7 @@ def _array(path: Path) -> Any:
         if suffix == ".npy":
             return np.load(stream, allow_pickle=False)
         if suffix == ".mtx":
-            check_matrix_market_sizes(path)
-            return sp.csr_array(scipy.io.mmread(path))
+            return read_matrix_market(path)
         matrix = sp.load_npz(stream)
         if matrix.ndim != 2:
             raise ValueError(f"a matrix has two dimensions; got {matrix.ndim}")
@@ -247,25 +250,69 @@ def _array(path: Path) -> Any:
         return sp.csr_array(matrix)
 
 
-def check_matrix_market_sizes(path: Path) -> None:
-    """Refuse sizes in the header that the file cannot hold, before memory is allocated for them."""
+def read_matrix_market(path: Path) -> sp.csr_array:
+    """Read a Matrix Market file. SciPy's parser is faster, but ends the process on some damaged files."""
     with path.open("rb") as file:
-        banner = file.readline(1000).lower().split()
+        banner = file.readline(1000).decode().lower().split()
+        if len(banner) != 5 or banner[:2] != ["%%matrixmarket", "matrix"]:
+            raise ValueError("its first line must be '%%MatrixMarket matrix', a layout, a field and a symmetry")
+        layout, field, symmetry = banner[2:]
+        dtype = pick(MATRIX_FIELDS, field, "field")
         line = b"%"
         while line.startswith(b"%") or line.isspace():
-            line = file.readline(1000)
-    sizes = [int(number) for number in line.split()]
-    stored, per_number = path.stat().st_size, 2  # bytes: a digit and a separator
-    if b"array" in banner and len(sizes) == 2:
-        numbers = sizes[0] * sizes[1] / 2  # half of them if symmetric
-    elif len(sizes) == 3:
-        numbers = 2 * sizes[2] - 1
-        checks.check_node_count(max(sizes[:2]), sizes[2])
-    else:
-        raise ValueError(f"its line of sizes must have 3 numbers (2 for arrays); got {len(sizes)}")
-    if min(sizes) < 0 or numbers * per_number > stored + 1:
-        shown = " ".join(map(str, sizes))
-        raise ValueError(f"its sizes are {shown}, which need more numbers than {stored} bytes can hold")
+            line = file.readline(2**16)
+        sizes = [int(number) for number in line.split()]
+        (rows, columns), stored = sizes[:2], path.stat().st_size
+        count = sizes[2] if layout == "coordinate" else rows * columns
+        is_absurd = layout == "coordinate" and max(rows, columns) > max(checks.MAX_NODES, checks.MAX_RATIO * count)
+        if is_absurd or min(sizes) < 0 or count > stored:  # an entry has at least two characters, a symmetric one half
+            shown = " ".join(map(str, sizes))
+            raise ValueError(f"its sizes are {shown}, which cannot be those of a graph in {stored} bytes")
+        text = io.TextIOWrapper(file, "ascii")
+        if layout == "array":
+            return _dense_matrix(_values(text, dtype), rows, columns, symmetry)
+        fields = [("row", np.int64), ("column", np.int64), *([("value", dtype)] if dtype else [])]
+        entries = _values(text, np.dtype(fields)) if count else np.zeros(0, fields)
+    if len(entries) != count:
+        raise ValueError(f"it must have {count} entries; got {len(entries)}")
+    i, j = entries["row"] - 1, entries["column"] - 1
+    if count and (min(i.min(), j.min()) < 0 or i.max() >= rows or j.max() >= columns):
+        raise ValueError(f"its entries must be in rows 1 .. {rows} and columns 1 .. {columns}")
+    values = entries["value"] if dtype else np.ones(count, dtype=np.int8)
+    return _with_symmetry(sp.coo_array((values, (i, j)), shape=(rows, columns)), symmetry)
+
+
+def _values(text: io.TextIOBase, dtype: Any) -> np.ndarray:
+    """The rest of a file as numbers, a row per line."""
+    return np.loadtxt(text, dtype, comments="%", ndmin=1)
+
+
+def _dense_matrix(values: np.ndarray, rows: int, columns: int, symmetry: str) -> sp.csr_array:
+    """A matrix from its columns one after the other, or from those of its lower triangle."""
+    first = {"general": None, "symmetric": 0, "skew-symmetric": -1}
+    diagonal = pick(first, symmetry, "symmetry")
+    i, j = np.indices((rows, columns)) if diagonal is None else np.tri(rows, columns, diagonal).nonzero()
+    order = np.lexsort((i.ravel(), j.ravel()))  # by column
+    if len(values) != len(order):
+        raise ValueError(f"it must have {len(order)} numbers; got {len(values)}")
+    coordinates = (i.ravel()[order], j.ravel()[order])
+    matrix = sp.coo_array((values, coordinates), shape=(rows, columns))
+    matrix.eliminate_zeros()
+    return _with_symmetry(matrix, symmetry)
+
+
+def _with_symmetry(matrix: Any, symmetry: str) -> sp.csr_array:
+    """The whole matrix, if only its lower triangle was given."""
+    sign = pick({"general": 0, "symmetric": 1, "skew-symmetric": -1}, symmetry, "symmetry")
+    if not sign:
+        return sp.csr_array(matrix)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"a symmetric matrix must be square; got shape {list(matrix.shape)}")
+    i, j = matrix.coords
+    other = i != j
+    coordinates = np.concatenate([i, j[other]]), np.concatenate([j, i[other]])
+    values = np.concatenate([matrix.data, sign * matrix.data[other]])
+    return sp.csr_array(sp.coo_array((values, coordinates), shape=matrix.shape))
 
 
 def write_npz(graph: Graph, path: str | Path) -> Path:

@@ -278,7 +278,7 @@ def _is_number(value) -> bool:
 
 def _log_rounded(path: Path, name: str, column: np.ndarray, numbers: np.ndarray) -> None:
     """Warn of integers above 2^53, which float64 rounds."""
-    large = np.flatnonzero((np.abs(numbers) > EXACT) & np.isfinite(numbers)).tolist()
+    large = np.flatnonzero((np.abs(numbers) >= EXACT) & np.isfinite(numbers)).tolist()
     texts_of = ((row, _text(column[row])) for row in large)
     rounded = [text for row, text in texts_of if _is_integer(text) and int(text) != int(numbers[row])]
     if rounded:
