@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import files
+from adaptkry.common.errors import is_declared
 from adaptkry.outofcore.basis_folder import DISK_DTYPES, block_name
 from adaptkry.outofcore.edge_runs import StoredAdjacency
 from adaptkry.outofcore.graph_folder import GraphFolder
@@ -125,6 +126,19 @@ def compute_block(
     """
     with BLOCK_LOCK:
         return finished_checksum(job, start, stop) or _compute(job, start, stop, on_bytes)
+
+
+def compute_in_worker(job: PropagationJob, start: int, stop: int) -> tuple[str | None, str]:
+    """As `compute_block`, in another process: (checksum, ""), or (None, message) for bad input.
+
+    An exception that is sent to another process loses its traceback, which tells bad input from a bug.
+    """
+    try:
+        return compute_block(job, start, stop), ""
+    except (ValueError, TypeError) as error:
+        if not is_declared(error):
+            raise
+        return None, str(error)
 
 
 def _compute(job: PropagationJob, start: int, stop: int, on_bytes: Callable[[int], object]) -> str:

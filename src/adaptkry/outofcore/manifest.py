@@ -102,7 +102,7 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
         raise ValueError(
             f"{path} must be a {kind} folder; got kind {reprlib.repr(found)}. Use the path of a {kind} folder."
         )
-    if manifest.get("format") != FORMATS[kind]:
+    if type(manifest.get("format")) is not int or manifest["format"] != FORMATS[kind]:
         raise ValueError(
             f"{path} must have format {FORMATS[kind]}; got {reprlib.repr(manifest.get('format'))}, written by another "
             f"version of adaptkry. Create it again with: {REMEDIES[kind]}."
@@ -115,14 +115,14 @@ def check_manifest(path: Path, kind: str, manifest: dict[str, Any]) -> dict[str,
     for field, (expected, is_valid) in FIELDS[kind].items():
         if not is_valid(manifest.get(field)):
             refuse_field(path, kind, field, expected, manifest.get(field))
-    sizes = {"class_names": (manifest["classes"], math.inf), "feature_names": (manifest["features"],) * 2}
-    for field, (least, most) in sizes.items():
-        names = manifest.get(field)
-        if names is not None and not least <= len(names) <= most:
-            refuse_field(path, kind, field, f"{least} names", names)
     most = max(manifest["nodes"], MAX_CLASSES)
     if manifest["classes"] > most:
         refuse_field(path, kind, "classes", f"an integer from 0 to {most}", manifest["classes"])
+    sizes = {"class_names": (manifest["classes"], math.inf), "feature_names": (manifest["features"],) * 2}
+    for field, (least, largest) in sizes.items():
+        names = manifest.get(field)
+        if names is not None and not least <= len(names) <= largest:
+            refuse_field(path, kind, field, f"{least} names", names)
     if manifest.get("rows", 0) > manifest["nodes"]:
         refuse_field(path, kind, "rows", FIELDS[kind]["rows"][0], manifest["rows"])
     return manifest

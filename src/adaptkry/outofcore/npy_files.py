@@ -5,6 +5,7 @@ Nothing is memory-mapped: mapped pages count as resident memory and could exceed
 
 import errno
 import io
+import math
 import mmap
 import os
 import socket
@@ -20,6 +21,7 @@ from adaptkry.common.files import TEMPORARY_SUFFIX, named_error
 
 CHUNK_BYTES = 16 * 2**20  # bytes read or computed at once
 WRITE_BYTES = 2**22  # bytes per write to disk
+HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,22 @@ class NpyFile:
         if not path.is_file():
             raise FileNotFoundError(f"{path} must be an .npy file; there is no such file. Check the path.")
         try:
-            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+            with path.open("rb") as file:
+                shape, is_fortran, dtype = HEADER_READERS[np.lib.format.read_magic(file)](file)
+                offset = file.tell()
+            if dtype.hasobject or not dtype.itemsize or any(size < 0 for size in shape):
+                raise ValueError(f"{dtype} {list(shape)} is not possible")  # noqa: TRY301
+            if path.stat().st_size < offset + math.prod(shape) * dtype.itemsize:
+                raise ValueError("the file is shorter than its header says")  # noqa: TRY301
         except OSError:
             raise
-        except Exception as error:  # a damaged header can raise almost anything in NumPy, zipfile or the tokenizer
+        except Exception as error:  # a damaged header can raise almost anything in NumPy and the tokenizer
             raise ValueError(
                 f"{path} must be a plain .npy array; it cannot be read ({error!s:.200}). Write it with np.save."
             ) from None
-        if not isinstance(mapped, np.memmap):
-            raise TypeError(f"{path} must be a plain .npy array; got {type(mapped).__name__}. Write it with np.save.")
-        if not mapped.flags.c_contiguous:
+        if is_fortran and len(shape) > 1:
             raise ValueError(f"{path} must be in C order; got Fortran order. Write it with np.ascontiguousarray.")
-        return cls(path, mapped.shape, mapped.dtype, mapped.offset)
+        return cls(path, shape, dtype, offset)
 
     @property
     def row_bytes(self) -> int:

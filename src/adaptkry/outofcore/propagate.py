@@ -13,7 +13,14 @@ from typing import Any
 from adaptkry.common.files import TEMPORARY_SUFFIX, checked_path
 from adaptkry.common.journal import Journal
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
-from adaptkry.outofcore.block import WORKER_CACHE, BlockBounds, PropagationJob, compute_block, finished_checksum
+from adaptkry.outofcore.block import (
+    WORKER_CACHE,
+    BlockBounds,
+    PropagationJob,
+    compute_block,
+    compute_in_worker,
+    finished_checksum,
+)
 from adaptkry.outofcore.executors import InlineExecutor, check_executor, open_executor
 from adaptkry.outofcore.feature_columns import bytes_to_split, disk_space_for_columns, split_features
 from adaptkry.outofcore.manifest import MANIFEST, check_output, read_manifest, write_manifest
@@ -217,8 +224,11 @@ def _run(
         for block in missing:
             journal.add(block_name(*block), {"xxh128": pool.submit(compute_block, job, *block, on_bytes).result()})
         return
-    futures = {pool.submit(compute_block, job, *block): block for block in missing}
+    futures = {pool.submit(compute_in_worker, job, *block): block for block in missing}
     for future in as_completed(futures):
         start, stop = futures[future]
-        journal.add(block_name(start, stop), {"xxh128": future.result()})
+        checksum, message = future.result()
+        if checksum is None:
+            raise ValueError(message)
+        journal.add(block_name(start, stop), {"xxh128": checksum})
         on_bytes(job.bytes_of(stop - start))

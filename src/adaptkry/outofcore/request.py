@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from adaptkry.graphs.load import load
 from adaptkry.outofcore.basis_folder import DISK_DTYPES, split_columns
 from adaptkry.outofcore.block import BlockBounds, PropagationJob
 from adaptkry.outofcore.graph_folder import GraphFolder, from_parquet, write_graph
-from adaptkry.outofcore.manifest import FORMATS, is_kind, refuse_basis
+from adaptkry.outofcore.manifest import FORMATS, MANIFEST, is_kind, read_manifest, refuse_basis
 from adaptkry.outofcore.memory_plan import ProblemSize, format_bytes, parse_bytes, plan_memory
 from adaptkry.outofcore.node_ids import NODE_IDS, ids_of
 from adaptkry.outofcore.npy_files import NpyFile, array_checksum, file_checksum
@@ -154,6 +155,8 @@ def open_graph(graph, work: Path) -> GraphFolder:
         folder.verify()  # a damaged file would give a wrong basis
         return folder
     if isinstance(graph, str | Path) and (Path(graph) / "indptr.npy").is_file():
+        if os.path.lexists(Path(graph) / MANIFEST):
+            read_manifest(Path(graph), "graph")  # raises an error that says what is wrong with it
         raise ValueError(
             f"{graph} must have a manifest; it has only arrays. Write the manifest: "
             f"adaptkry.outofcore.finalise({str(graph)!r}, symmetric=...)."
