@@ -96,7 +96,7 @@ def test_bad_settings_are_refused(changes, message):
         ({"optimiser": "logistic"}, "one linear layer"),
         ({"terms": "first"}, "terms must be all or last"),
         ({"mlp_lr": -1.0}, "mlp_lr must be 0 or more"),
-        ({"filter_decay": float("nan")}, "filter_decay must be 0 or more"),
+        ({"filter_decay": float("nan")}, "filter_decay must be finite; got nan"),
         ({"min_epochs": -5}, "min_epochs"),
         ({"batch_norm": True, "layer_norm": True}, "one of batch_norm and layer_norm"),
         ({"method": "arma", "layer_norm": True}, "layer_norm is for methods with the stage ResidualMLP.*; got arma"),

@@ -352,7 +352,7 @@ def test_a_row_of_an_older_version_is_read():
     ("options", "message"),
     [
         ({"method": "gnc"}, "unknown method 'gnc'. Did you mean"),
-        ({"batch": 4}, "Did you mean 'batch_size'"),
+        ({"batch": 4}, "Did you mean .*'batch_size'"),
         ({"degre": 4}, "Did you mean 'degree'"),
         ({"seeds": 0}, "seeds must be 1 or more; got 0"),
         ({"splits": 3}, "splits must be Splits or the name of a scheme; got 3. For 3 splits use count=3"),

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +11,16 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from adaptkry.common.lookup import shortened
 from adaptkry.common.memory import check_memory
 
 FLOATS = (torch.float32, torch.float64)
 MAX_CLASSES = 10_000  # a higher label than this and the number of nodes is no class number
 MAX_NODES = 10**7  # more nodes need a number of edges that is plausible
 MAX_RATIO = 1000  # of nodes to edges
+MAX_DEGREE = 10_000  # of a polynomial
+MAX_TAUS = 1000
+LARGEST_INTEGER = 2**63 - 1  # of torch and NumPy
 
 
 def tensor(values, what: str) -> Tensor:
@@ -227,20 +232,38 @@ def weights(values, edges: int) -> Tensor:
     return found
 
 
-def count(value, what: str) -> int:
-    """A non-negative integer."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{what} must be an integer; got {value!r}.")
-    if value < 0:
-        raise ValueError(f"{what} must be 0 or more; got {value}.")
-    return int(value)
+def count(value, what: str, at_most: int = LARGEST_INTEGER, *, at_least: int = 0) -> int:
+    """An integer, by default 0 or more."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{what} must be an integer; got {shortened(value)}.")
+    whole = int(value)
+    if whole < at_least:
+        raise ValueError(f"{what} must be {at_least} or more; got {shortened(whole)}.")
+    if whole > at_most:
+        raise ValueError(f"{what} must be at most {at_most}; got {shortened(whole)}.")
+    return whole
 
 
-def positive_count(value, what: str) -> int:
+def positive_count(value, what: str, at_most: int = LARGEST_INTEGER) -> int:
     """A positive integer."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) < 1:
-        raise ValueError(f"{what} must be 1 or more; got {value}.")
-    return count(value, what)
+    return count(value, what, at_most, at_least=1)
+
+
+def number(value, what: str) -> float:
+    """A finite real number; an integer stays one."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{what} must be a number; got {shortened(value)}.")
+    found: Any = value if isinstance(value, int | float) else float(value)
+    if not abs(found) <= sys.float_info.max:
+        raise ValueError(f"{what} must be finite; got {shortened(found)}.")
+    return found
+
+
+def flag(value, what: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool):
+        raise TypeError(f"{what} must be True or False; got {shortened(value)}.")
+    return bool(value)
 
 
 def taus(value) -> tuple[float, ...]:
@@ -249,6 +272,8 @@ def taus(value) -> tuple[float, ...]:
     values: list[Any] = list(value) if is_list and getattr(value, "ndim", 1) else [value]
     if not values:
         raise ValueError("tau must be a number or a list of numbers; got an empty list. Try 0.5.")
+    if len(values) > MAX_TAUS:
+        raise ValueError(f"tau must be at most {MAX_TAUS} numbers; got {len(values)}. Use fewer.")
     for tau in values:
         if isinstance(tau, str | bool | np.bool | complex) or not hasattr(tau, "__float__") or np.ndim(tau):
             raise TypeError(f"tau must be a positive number; got {tau!r}. Try 0.1 to 1.9.")

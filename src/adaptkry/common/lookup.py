@@ -15,12 +15,34 @@ def pick(table: Mapping[str, T], name: str, what: str = "name") -> T:
     ...
     ValueError: unknown basis 'chebishev'. Did you mean 'chebyshev'? Known: chebyshev, krylov.
     """
-    if name in table:
+    if isinstance(name, str) and name in table:
         return table[name]
-    near = get_close_matches(str(name), table, n=3, cutoff=0.5)
+    near = similar(str(name), table)
     separator = "; " if any("," in known for known in table) else ", "
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise ValueError(f"unknown {what} {name!r}. {hint}Known: {separator.join(sorted(table))}.")
+    known = f"Known: {separator.join(sorted(table))}." if table else "There is none."
+    raise ValueError(f"unknown {what} {shortened(name)}. {hint}{known}")
+
+
+def similar(name: str, names: Iterable[str]) -> list[str]:
+    """Return up to three names that begin with this name, or that are spelt almost like it.
+
+    >>> similar("time", ["ties", "tied", "time_limit"]), similar("n_trials", ["trials"]), similar("", ["a"])
+    (['time_limit', 'ties', 'tied'], ['trials'], [])
+    """
+    names = list(names)
+    longer = [known for known in names if name and known.startswith((f"{name}_", f"{name}-"))]
+    return list(dict.fromkeys([*longer, *get_close_matches(name, names, n=3, cutoff=0.5)]))[:3]
+
+
+def shortened(value: object) -> str:
+    """Return a value as it appears in a message: on one line of at most 80 characters.
+
+    >>> shortened("a"), shortened(list(range(100)))
+    ("'a'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 2...')
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def some(values: Iterable, count: int = 12) -> str:

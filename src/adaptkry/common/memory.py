@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD in malloc.h
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -50,19 +51,29 @@ def peak_resident_bytes() -> int | None:
     return None if line is None else int(line.split()[1]) * 1024
 
 
+class NotEnoughMemoryError(ValueError, MemoryError):
+    """Something needs more memory than the machine has."""
+
+
 def machine_bytes() -> float:
-    """Memory of this machine; infinity if the system does not report it."""
+    """Memory that this process may use: of the machine, or of its control group; infinity if that is unknown."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        limit = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):  # not on Windows
         return float("inf")
+    try:  # a container, or a job of a cluster
+        return min(limit, float(CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # there is no such file, or it says "max"
+        return limit
 
 
-def check_memory(needed: float, what: str) -> None:
-    """Refuse what needs more bytes than this machine has, before they are allocated."""
-    if needed > machine_bytes():
-        raise ValueError(
-            f"{what} must fit in memory, {machine_bytes() / 2**30:.0f} GiB here; got a size of {needed / 2**30:,.0f} "
+def check_memory(needed: float, what: str, device: torch.device | str = "cpu") -> None:
+    """Refuse what needs more bytes than this machine or its GPU has, before they are allocated."""
+    device = torch.device(device)
+    limit = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else machine_bytes()
+    if needed > limit:
+        raise NotEnoughMemoryError(
+            f"{what} must fit in memory, {limit / 2**30:.0f} GiB here; got a size of {needed / 2**30:,.0f} "
             f"GiB. Check the sizes, or use a machine with more memory."
         )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from adaptkry.models.dropout import DropoutState
 from adaptkry.models.recipe import WEIGHT_GROUPS, Recipe
-from adaptkry.models.stages import ModelShape, StageContext, Weights
+from adaptkry.models.stages import CombineHops, MessagePassing, ModelShape, ResidualMLP, StageContext, Weights
 from adaptkry.models.stages.base import weight_name
 from adaptkry.spectral.operators import Operator
 
@@ -42,6 +42,22 @@ def _member_weights(shape: ModelShape, seed: int, recipe: Recipe) -> Weights:
             'End with Linear("classes"), or with ResidualMLP().'
         )
     return weights
+
+
+def least_weights(shape: ModelShape) -> int:
+    """Return a lower bound of the number of weights of one member, without drawing them: those of its dense layers."""
+    hidden, layers, width, count = shape.recipe.hidden, shape.recipe.layers, shape.features, 0
+    for stage in shape.recipe.stages:
+        output = stage.width(shape, width)
+        if isinstance(stage, ResidualMLP | MessagePassing):
+            inner = (width + (layers - 2) * hidden + output) * hidden
+            count += (inner if layers > 1 else width * output) + shape.nodes * hidden
+        elif hasattr(stage, "size"):  # a dense layer
+            count += width * output
+        elif isinstance(stage, CombineHops) and shape.recipe.combine_hops == "maps":
+            count += shape.terms * width * hidden
+        width = output
+    return count
 
 
 def logits(

@@ -4,14 +4,13 @@ A recipe is plain data. Recipes that train as one batch may differ in the settin
 basis or the layers must be the same.
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from adaptkry.common import checks
 from adaptkry.common.choices import DIRECTIONS
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import pick, shortened
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe_checks import check_settings
 from adaptkry.models.stages import (
@@ -28,9 +27,16 @@ from adaptkry.spectral.signal_bases import ALL_BASES
 WEIGHT_GROUPS = ("mlp", "filter", "basis")  # each has a learning rate and a decay
 
 
-def setting(default: Any, help: str, *, at_least: float | None = None, below: float | None = None) -> Any:  # noqa: A002
-    """Declare a field with its help text and its range."""
-    return field(default=default, metadata={"help": help, "at_least": at_least, "below": below})
+def setting(
+    default: Any,
+    help: str,  # noqa: A002
+    *,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: int = 10**9,
+) -> Any:
+    """Declare a field with its help text and its range; `at_most` is for integers."""
+    return field(default=default, metadata={"help": help, "at_least": at_least, "below": below, "at_most": at_most})
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Recipe:
     # the basis
     basis: str = setting("krylov", "Name of the basis.")
     basis_options: tuple[tuple[str, Any], ...] = setting((), "Options of the basis, pairs of name and value.")
-    degree: int = setting(10, "Number of hops K.", at_least=0)
+    degree: int = setting(10, "Number of hops K.", at_least=0, at_most=checks.MAX_DEGREE)
     tied: bool = setting(
         True, "With several taus: one weight per hop for their mean (as published), or one per hop and tau."
     )
@@ -89,8 +95,8 @@ class Recipe:
     per_channel: bool = setting(False, "One filter per channel instead of one for all.")
     damping: float = setting(0.0, "Polynomial coefficient decomposition with this alpha; 0 is off.", at_least=0)
     # the layers
-    hidden: int = setting(64, "Number of hidden units.", at_least=1)
-    layers: int = setting(2, "Number of dense layers, or of graph convolutions.", at_least=1)
+    hidden: int = setting(64, "Number of hidden units.", at_least=1, at_most=10**6)
+    layers: int = setting(2, "Number of dense layers, or of graph convolutions.", at_least=1, at_most=1000)
     heads: int = setting(8, "Number of attention heads, among which hidden units are divided.", at_least=1)
     batch_norm: bool = setting(False, "Batch norm between layers.")
     layer_norm: bool = setting(False, "Layer norm between layers.")
@@ -113,7 +119,10 @@ class Recipe:
     )
     # training labels as inputs
     label_hops: int = setting(
-        0, "Propagate training labels by up to this number of hops and use them as inputs; 0 is off.", at_least=0
+        0,
+        "Propagate training labels by up to this number of hops and use them as inputs; 0 is off.",
+        at_least=0,
+        at_most=1000,
     )
     correct_and_smooth: float = setting(
         0.0, "Alpha of Correct & Smooth, which improves predictions after training; 0 is off.", at_least=0, below=1
@@ -146,23 +155,25 @@ class Recipe:
     )
     min_epochs: int = setting(0, "Minimum number of epochs.", at_least=0)
     patience: int = setting(200, "Epochs without improvement after which a member stops.", at_least=1)
-    epochs: int = setting(1000, "Maximum number of epochs.", at_least=1)
+    epochs: int = setting(1000, "Maximum number of epochs.", at_least=1, at_most=10**7)
 
     def __post_init__(self):
         object.__setattr__(self, "taus", checks.taus(self.taus))
-        object.__setattr__(self, "stages", tuple(map(stage_from_dict, self.stages)))
-        directions = (self.directions,) if isinstance(self.directions, str) else tuple(self.directions)
-        object.__setattr__(self, "directions", directions)
+        object.__setattr__(self, "stages", tuple(map(stage_from_dict, _as_tuple(self.stages, "stages"))))
+        object.__setattr__(self, "directions", _as_tuple(self.directions, "directions"))
+        object.__setattr__(self, "basis_options", _pairs(self.basis_options))
         pick(ALL_BASES, self.basis, "basis")
         pick(PARAMETRISATIONS, self.parametrisation, "parametrisation")
         pick(INITIAL_WEIGHTS, self.initial_weights, "initial weights")
         for name, allowed in CHOICES.items():
             pick(dict.fromkeys(allowed), getattr(self, name), name)
+        if not self.directions:
+            raise ValueError("directions must have at least one entry; got none. Try both.")
         for direction in self.directions:
             pick(dict.fromkeys(DIRECTIONS), direction, "direction")
         for f in fields(self):
-            if f.metadata["at_least"] is not None:
-                _check_range(f.name, getattr(self, f.name), HINTS[f.name] is int, **f.metadata)
+            if HINTS[f.name] in CHECKS:
+                object.__setattr__(self, f.name, CHECKS[HINTS[f.name]](getattr(self, f.name), f.name, f.metadata))
         check_settings(self)
 
     @property
@@ -245,13 +256,42 @@ OPTIMISER_SETTINGS = tuple(f"{group}_{name}" for group in WEIGHT_GROUPS for name
 PER_MEMBER = frozenset({*DROPOUT_RATES, *OPTIMISER_SETTINGS, "label_smoothing", "patience", "initial_weights", "alpha"})
 
 
-def _check_range(name: str, value: Any, is_whole: bool, *, at_least: float, below: float | None, **_) -> None:
-    if is_whole:
-        checks.count(value, name)
-    upper = math.inf if below is None else below
-    if not at_least <= value < upper:
-        expected = f"at least {at_least} and below {below}" if below is not None else f"{at_least} or more"
+def _number(value: Any, name: str, limits: Mapping[str, Any]) -> float:
+    """Return a finite number in its range."""
+    value, low, high = checks.number(value, name), limits["at_least"], limits["below"]
+    if (low is not None and value < low) or (high is not None and value >= high):
+        expected = f"at least {low} and below {high}" if high is not None else f"{low} or more"
         raise ValueError(f"{name} must be {expected}; got {value}.")
+    return value
+
+
+CHECKS: dict[Any, Callable[[Any, str, Mapping[str, Any]], Any]] = {  # by the type of a setting
+    int: lambda value, name, limits: checks.count(value, name, limits["at_most"], at_least=limits["at_least"]),
+    float: _number,
+    bool: lambda value, name, _: checks.flag(value, name),
+}
+
+
+def _as_tuple(value: Any, name: str) -> tuple:
+    """Return a list or another iterable as a tuple; text and mappings are one entry."""
+    if isinstance(value, str | Mapping | Stage):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list; got {shortened(value)}.")
+    return tuple(value)
+
+
+def _pairs(options: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the options of a basis, a mapping or pairs, as pairs of name and number."""
+    pairs = tuple(options.items()) if isinstance(options, Mapping) else _as_tuple(options, "basis_options")
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(
+                f"basis_options must be pairs of name and value, as in {{'a': 1.0}}; got {shortened(pair)}."
+            )
+        if not isinstance(pair[1], bool):
+            checks.number(pair[1], f"the basis option {pair[0]}")
+    return tuple((name, value) for name, value in pairs)
 
 
 def _tuples(value: Any) -> Any:

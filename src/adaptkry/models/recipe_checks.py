@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from adaptkry.common.choices import MIXED_DIRECTIONS
+from adaptkry.common.lookup import pick
 from adaptkry.models.stages import CombineHops, Linear, MessagePassing, PolynomialFilter, ResidualMLP
 from adaptkry.spectral.signal_bases import ALL_BASES
 
@@ -33,8 +34,28 @@ def check_stages(recipe: "Recipe") -> None:
             f"the optimiser logistic solves for one linear layer only; got {recipe.method}, which has other layers. "
             "Use asgc."
         )
+    check_order(recipe)
     if recipe.terms == "first" and any(isinstance(stage, CombineHops) for stage in recipe.stages):
         raise ValueError(f"{recipe.method} combines hops, so terms must be all or last; got first. Use mlp instead.")
+
+
+def check_order(recipe: "Recipe") -> None:
+    """Check that the rows of each member are selected once, after all stages that need the signal at all nodes."""
+    names = ", ".join(type(stage).__name__ for stage in recipe.stages)
+    is_selected = False
+    for stage in recipe.stages:
+        needs_nodes = stage.selects_rows or stage.propagates or (stage.is_source and stage is not recipe.stages[0])
+        if is_selected and needs_nodes:
+            raise ValueError(
+                f"{type(stage).__name__} needs the signal at all nodes, so no stage before it may select rows, as "
+                f"CombineHops, LinearPerHop and SelectRows do; got the stages {names}. Change their order."
+            )
+        is_selected |= stage.selects_rows
+    if not is_selected:
+        raise ValueError(
+            f"a model must select the rows of each member; got the stages {names}. Add SelectRows() after the last "
+            "stage that propagates."
+        )
 
 
 def check_hops(recipe: "Recipe") -> None:
@@ -73,6 +94,8 @@ def check_basis(recipe: "Recipe") -> None:
             f"the basis {recipe.basis} is learned, so it needs a method that filters while it trains; got "
             f"{recipe.method}. Use for example favardgnn."
         )
+    for name, _ in recipe.basis_options if basis.known_options is not None else ():
+        pick(dict.fromkeys(basis.known_options or ()), name, f"option of the basis {recipe.basis}")
     missing = set(basis.required_options) - {name for name, _ in recipe.basis_options}
     if missing:
         raise ValueError(

@@ -139,7 +139,7 @@ class Basis(Iterator[Tensor]):
 
     def __init__(self, function: BasisFunction, P, x, degree: int, options: dict[str, Any] | None = None):
         self.function, self.P, self.x, self.options = function, as_operator(P), x, options or {}
-        self.degree = checks.count(degree, "degree")
+        self.degree = checks.count(degree, "degree", checks.MAX_DEGREE)
         if not sp.issparse(x) and (not isinstance(x, Tensor) or not x.is_floating_point()):
             given = getattr(x, "dtype", type(x).__name__)
             raise TypeError(

@@ -114,7 +114,7 @@ class Filter(nn.Module):
         **options,
     ):
         super().__init__()
-        self.degree = checks.count(degree, "degree")
+        self.degree = checks.count(degree, "degree", checks.MAX_DEGREE)
         self.basis = pick(BASES, basis, "basis") if isinstance(basis, str) else as_basis(basis)
         self.basis.check_options(options)
         self.parametrisation, self.options = parametrisation, options

@@ -136,7 +136,9 @@ class Recurrence:
 
 def recurrence(P, x: Tensor, degree: int, *, reorthogonalise: bool = False) -> Recurrence:
     """Return the coefficients of the orthonormal basis of x."""
-    steps = list(lanczos(P, dense(x), checks.count(degree, "degree"), reorthogonalise=reorthogonalise))
+    steps = list(
+        lanczos(P, dense(x), checks.count(degree, "degree", checks.MAX_DEGREE), reorthogonalise=reorthogonalise)
+    )
     zeros = torch.zeros_like(steps[0].beta)
     padded = steps[1:] + [Step(zeros, zeros, zeros)] * (degree + 1 - len(steps))
     alpha, beta = ([getattr(step, name) for step in padded] for name in ("alpha", "beta"))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common.files import digest_of
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import pick, shortened
 from adaptkry.common.memory import check_memory
 from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph, Info
@@ -87,6 +87,10 @@ class TrainingData(Protocol):
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return the splits of a scheme; None is the default of `graphs.splits.make`."""
+        ...
+
+    def columns(self, recipe: Recipe) -> int:
+        """Return the number of input columns of a recipe."""
         ...
 
     def digest(self, splits: Splits) -> str:
@@ -173,6 +177,10 @@ class GraphData:
         """Return splits of the nodes."""
         return schemes.make(self.graph, _checked_scheme(scheme), count)
 
+    def columns(self, recipe: Recipe) -> int:
+        """Return the number of features, of which some may be reduced, and of structure columns."""
+        return column_count(self.graph, recipe)
+
     def digest(self, splits: Splits) -> str:
         """Return the SHA-256 of edges, labels, features and masks."""
         self.data_digest()
@@ -256,6 +264,10 @@ class FolderData:
         """Return splits of the stored rows."""
         graph: Any = _LabelsOnly(self.labels, self.info)
         return schemes.make(graph, _checked_scheme(scheme), count)
+
+    def columns(self, recipe: Recipe) -> int:  # noqa: ARG002  as for graphs
+        """Return the number of stored columns."""
+        return self.folder.features
 
     def digest(self, splits: Splits) -> str:
         """Return the folder's checksums and the SHA-256 of the masks."""
@@ -351,8 +363,8 @@ def open_graph(data: Any, purpose: str) -> GraphData:
 def _checked_scheme(scheme: Any) -> str | None:
     """Return the name of a scheme, or None; a number is a frequent mistake for the number of splits."""
     if scheme is not None and not isinstance(scheme, str):
-        hint = f"For {scheme} splits use count={scheme}." if isinstance(scheme, int) else "See adaptkry.stratified."
-        raise TypeError(f"splits must be Splits or the name of a scheme; got {scheme!r}. {hint}")
+        hint = f"For {scheme} splits use count={scheme}." if isinstance(scheme, int) else "See adaptkry.from_masks."
+        raise TypeError(f"splits must be Splits or the name of a scheme; got {shortened(scheme)}. {hint}")
     return scheme
 
 
@@ -445,9 +457,10 @@ def recipes_for(data: TrainingData, method: Any, splits: Splits, settings: dict[
     else:
         given = list(method) if isinstance(method, Sequence) else [method]
         if not given or not all(isinstance(item, Recipe) for item in given):
+            is_splits = isinstance(method, Splits)
             raise TypeError(
-                f"method must be the name of a method, a Recipe or a list of recipes; got {method!r}. "
-                "Use for example 'adaptkry'."
+                f"method must be the name of a method, a Recipe or a list of recipes; got {shortened(method)}. "
+                + ("Pass splits by name: splits=...." if is_splits else "Use for example 'adaptkry'.")
             )
         recipes = [replace(item, **check_names(settings)) for item in given]
     for item in recipes:

@@ -5,6 +5,7 @@ once) -> `loop.GradientDescent.run` -> `evaluation.evaluate_predictions` -> `run
 """
 
 import inspect
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
@@ -14,10 +15,11 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from adaptkry.common import checks, rows
+from adaptkry.common import checks, memory, rows
 from adaptkry.common.journal import Journal
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import pick, shortened
 from adaptkry.graphs.splits import Splits
+from adaptkry.models.batched import least_weights
 from adaptkry.models.recipe import Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
@@ -42,9 +44,10 @@ from adaptkry.training.process_group import ProcessGroup, is_restarted, joined_g
 from adaptkry.training.results import make_results, mark_chosen
 from adaptkry.training.run import Run, RunInfo
 from adaptkry.training.run_folder import load_run, run_digest, write_ensemble, write_run
-from adaptkry.training.state import Member
+from adaptkry.training.state import CURVES, Member
 
 Trainer = GradientDescent | LogisticRegression
+MEMBER_BYTES = 500  # of the Python objects of a training
 
 
 @overload
@@ -135,8 +138,10 @@ def fit(
     """
     # Refuse bad input before anything is computed or written.
     check_names(settings, inspect.signature(fit).parameters)
-    for name, value in (("count", 1 if count is None else count), ("seeds", seeds), ("restarts", restarts)):
-        checks.positive_count(value, name)
+    for name, value in (("count", count), ("seeds", seeds), ("restarts", restarts), ("batch_size", batch_size)):
+        checks.positive_count(1 if value is None and name in ("count", "batch_size") else value, name)
+    callbacks = checked_callbacks(callbacks)
+    check_resume(resume, out)
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
     is_mean = combine == "mean"
     source = open_data(data)
@@ -145,9 +150,11 @@ def fit(
     splits = resolve_splits(source, splits, count, test=test)
     recipes = recipes_for(source, method, splits, settings)
     checks.classes(source.labels, source.info.class_names)
-    members = make_members(recipes, splits, seeds * restarts)
     shared, basis_mix = common_recipe(recipes)
     device = process_device(choose_device(device))
+    trainings = len(recipes) * len(splits) * seeds * restarts
+    check_sizes(source, shared, splits, trainings, device, batch_size)
+    members = make_members(recipes, splits, seeds * restarts)
     source.check_options(BatchOptions(device, batch_size, memory, ProcessGroup(size=process_count())))
     with joined_group(device) as group:
         options = BatchOptions(device, batch_size, memory, group)
@@ -238,13 +245,65 @@ def make_trainer(
 def choose_device(name: str | torch.device) -> torch.device:
     """Return the device of that name; "auto" is a GPU if there is one."""
     name = str(name)
-    if name.partition(":")[0] not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"the device must be auto, cpu or cuda; got {name!r}. Use auto for a GPU if there is one.")
+    found = re.fullmatch(r"auto|cpu|cpu:0|cuda|cuda:(\d{1,3})", name, re.ASCII)
+    if not found:
+        raise ValueError(
+            f"the device must be auto, cpu, cuda or a GPU such as cuda:0; got {shortened(name)}. Use auto for a GPU if "
+            "there is one."
+        )
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"the device {name!r} needs a CUDA GPU; torch finds none. Use the device cpu or auto.")
+    if found[1] and int(found[1]) >= torch.cuda.device_count():
+        raise ValueError(
+            f"the device must be one of the {torch.cuda.device_count()} GPUs, from cuda:0 on; got {name}. Use auto."
+        )
     return torch.device(name)
+
+
+def checked_callbacks(callbacks: Any) -> list[Callback]:
+    """Return callbacks as a list; refuse what cannot be called."""
+    if callable(callbacks) or not isinstance(callbacks, Iterable):
+        raise TypeError(f"callbacks must be a list of functions; got {shortened(callbacks)}. Put it in a list.")
+    callbacks = list(callbacks)
+    for callback in callbacks:
+        if not callable(callback):
+            raise TypeError(f"callbacks must be functions of the training state; got {shortened(callback)}.")
+    return callbacks
+
+
+def check_resume(resume: bool, out: Path | str | None) -> None:
+    """Refuse to resume without a folder to resume from."""
+    if resume and out is None:
+        raise ValueError("resume needs the folder of the interrupted call; got none. Use out=..., or leave resume out.")
+
+
+def check_sizes(
+    source: TrainingData,
+    recipe: Recipe,
+    splits: Splits,
+    trainings: int,
+    device: torch.device,
+    batch_size: int | None,
+) -> None:
+    """Refuse a training that does not fit in memory, before anything is allocated.
+
+    Only what is certain to be needed is counted: the terms; and for each training its weights (with the best ones, two
+    moments and gradients), its curves, and the activations of its training nodes.
+    """
+    terms, columns = recipe.term_count, source.columns(recipe)
+    classes = int(source.labels.max()) + 1
+    shape = ModelShape(recipe, terms, columns, classes, len(source.labels) if recipe.structure_layer else 0)
+    rows = int(splits.train.sum(1).max())
+    rows = rows if batch_size is None or recipe.needs_all_nodes else min(rows, batch_size)
+    width = min(columns, recipe.hidden)  # of the smaller of input and hidden layer
+    each = MEMBER_BYTES + 5 * 4 * least_weights(shape) + 4 * len(CURVES) * recipe.epochs + 4 * rows * width
+    what = f"{trainings} trainings with hidden {recipe.hidden}, layers {recipe.layers} and epochs {recipe.epochs}"
+    memory.check_memory(trainings * each, what, device)
+    if isinstance(source, GraphData):  # a basis folder is read slab by slab
+        size = f"{terms} terms of {columns} columns for {len(source.labels)} nodes"
+        memory.check_memory(4 * terms * columns * len(source.labels), size)
 
 
 def resolve_splits(

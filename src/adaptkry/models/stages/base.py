@@ -7,11 +7,12 @@ nodes, m = n; `CombineHops`, `LinearPerHop` and `SelectRows` return only the row
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
 
+from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.models.dropout import DropoutState, dropout
 from adaptkry.spectral.operators import Operator
@@ -71,6 +72,14 @@ class Stage(ABC):
 
     is_source: ClassVar[bool] = False  # whether it reads the precomputed terms instead of its input
     propagates: ClassVar[bool] = False  # whether it multiplies by the propagation matrix, which needs all nodes
+    selects_rows: ClassVar[bool] = False  # whether its output has the rows of each member only
+
+    def __post_init__(self):
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal:
+                pick(dict.fromkeys(get_args(hint)), getattr(self, name), f"{name} of the stage {type(self).__name__}")
+            elif hint is bool:
+                checks.flag(getattr(self, name), f"{name} of the stage {type(self).__name__}")
 
     def width(self, shape: ModelShape, width: int) -> int:
         """Return the number of output columns for an input of `width` columns."""

@@ -76,6 +76,7 @@ class LinearPerHop(Stage):
 
     size: Size
     is_source: ClassVar[bool] = True
+    selects_rows: ClassVar[bool] = True
 
     def width(self, shape: ModelShape, width: int) -> int:
         """Return the number of units of all hops."""

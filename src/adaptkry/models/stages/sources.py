@@ -50,6 +50,8 @@ class AllTerms(Stage):
 class SelectRows(Stage):
     """The rows of each member of a signal at all nodes."""
 
+    selects_rows: ClassVar[bool] = True
+
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
         """Select the rows: [b, n, h] -> [b, m, h]."""
         return z.gather(1, context.rows[:, :, None].expand(-1, -1, z.shape[2]))
@@ -68,6 +70,7 @@ class CombineHops(Stage):
     """
 
     is_source: ClassVar[bool] = True
+    selects_rows: ClassVar[bool] = True
 
     def width(self, shape: ModelShape, width: int) -> int:
         """Return the width of one hop, of all if they are concatenated, or the number of hidden units for maps."""
