@@ -178,7 +178,7 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
     [
         (["fit", "corra"], "Did you mean 'cora'"),
         (["compare", "csbm", "--methods", "adaptcry"], "Did you mean 'adaptkry'"),
-        (["fit", "csbm", "--device", "tpu"], "must be auto, cpu or cuda"),
+        (["fit", "csbm", "--device", "tpu"], "must be auto, cpu or cuda, or"),
         (["fit", "csbm", "--set", "stages=foo,bar"], "stages must be given in a TOML file"),
         (["fit", "csbm", "--set", "initial_weights=foo"], "'foo'"),
         (["fit", "edges.csv", "nodes.csv", "--resume", "--degree", "3", "--out", "run"], "other settings"),

@@ -10,7 +10,8 @@ from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models import batched
 from adaptkry.models.dropout import DropoutState, dropout, keep_mask
 from adaptkry.models.inputs import model_inputs
-from adaptkry.models.recipe import Recipe
+from adaptkry.models.methods import METHODS
+from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics
 from adaptkry.models.stages.base import weight_name
 from adaptkry.models.weighted_sum import DroppedSum, WeightedSum, weighted_sum
@@ -34,6 +35,15 @@ def dropout_state(row_counts, filter_dropout=None, mlp_dropout=None):
     zero = [0.0] * len(row_counts)
     rates = {"filter_dropout": filter_dropout or zero, "mlp_dropout": mlp_dropout or zero, "input_dropout": zero}
     return DropoutState(generators(len(row_counts)), rates, row_counts)
+
+
+@pytest.mark.parametrize("settings", [{}, {"layers": 5, "hidden": 32}], ids=str)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_number_of_weights_is_estimated_from_below_without_drawing_them(method, settings):
+    given = recipe(method, **settings)
+    shape = ModelShape(given, given.term_count, 30, 5)
+    drawn = sum(w[0].numel() for w in batched.initial_weights(shape, [(0, given)]).values())
+    assert 0.4 * drawn < batched.least_weights(shape) <= drawn
 
 
 def test_weighted_sum_is_the_sum_of_weighted_hops_at_each_members_rows(parts):

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from adaptkry.models.dropout import DropoutState
 from adaptkry.models.recipe import WEIGHT_GROUPS, Recipe
-from adaptkry.models.stages import CombineHops, MessagePassing, ModelShape, ResidualMLP, StageContext, Weights
+from adaptkry.models.stages import ARMA, CombineHops, MessagePassing, ModelShape, ResidualMLP, StageContext, Weights
 from adaptkry.models.stages.base import weight_name
+from adaptkry.models.stages.propagation import STACKS
 from adaptkry.spectral.operators import Operator
 
 
@@ -52,6 +53,8 @@ def least_weights(shape: ModelShape) -> int:
         if isinstance(stage, ResidualMLP | MessagePassing):
             inner = (width + (layers - 2) * hidden + output) * hidden
             count += (inner if layers > 1 else width * output) + shape.nodes * hidden
+        elif isinstance(stage, ARMA):
+            count += STACKS * (2 * width + output) * output
         elif hasattr(stage, "size"):  # a dense layer
             count += width * output
         elif isinstance(stage, CombineHops) and shape.recipe.combine_hops == "maps":

@@ -248,8 +248,8 @@ def choose_device(name: str | torch.device) -> torch.device:
     found = re.fullmatch(r"auto|cpu|cpu:0|cuda|cuda:(\d{1,3})", name, re.ASCII)
     if not found:
         raise ValueError(
-            f"the device must be auto, cpu, cuda or a GPU such as cuda:0; got {shortened(name)}. Use auto for a GPU if "
-            "there is one."
+            f"the device must be auto, cpu or cuda, or a GPU such as cuda:0; got {shortened(name)}. Use auto for a GPU "
+            "if there is one."
         )
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
