@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from adaptkry.cli.fit import is_complete
-from adaptkry.cli.predict import trained_on
 from adaptkry.graphs.load import load
 from adaptkry.graphs.readers.arrays import write_npz
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.training.fit import fit
+from adaptkry.training.predict import training_data
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def test_predict_writes_class_names_and_probabilities_for_every_node(ring, files
 
 def test_a_run_on_own_data_called_csbm_is_not_predicted_on_the_built_in_graph(tmp_path):
     settings = {"splits": "stratified", "count": 1, "degree": 1, "epochs": 1, "device": "cpu"}
-    assert trained_on(tmp_path, fit("csbm", **settings)) == "csbm"
+    assert training_data(fit("csbm", out=tmp_path / "run", **settings), "run").name == "csbm"
+    with pytest.raises(ValueError, match="must have a checksum of its data"):
+        training_data(fit("csbm", **settings), "run")
     for own in (csbm(), load("csbm", nodes=100), load(write_npz(csbm(), tmp_path / "csbm.npz"))):
-        with pytest.raises(
-            ValueError, match=r"trained on files or on a graph of your own \('csbm'\)\. Pass them again"
-        ):
-            trained_on(tmp_path, fit(own, **settings))
+        with pytest.raises(ValueError, match=r"trained on files or on a graph of your own \('csbm'\)\. Pass the graph"):
+            training_data(fit(own, **settings), tmp_path)
 
 
 def test_if_all_trainings_fail_one_line_is_printed(files, run, tmp_path):
@@ -207,7 +207,7 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
         (["fit", "edges.csv"], "at least 2 classes; none of 60 nodes has a label"),
         (["fit", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
         (["fit", "edges.csv", "text.csv"], "text.csv: column 'a' must hold numbers; node 'n0' has '[x]'"),
-        (["predict", "run"], "Pass them again: `adaptkry predict run edges.csv nodes.csv`"),
+        (["predict", "run"], "Pass the graph: `adaptkry predict run edges.csv nodes.csv`"),
         (["predict", "run", "edges.csv", "nodes.csv", "--out", "run"], "run: Is a directory"),
     ],
     ids=lambda value: "-".join(map(str, value[1:3])) if isinstance(value, list) else "",

@@ -67,7 +67,7 @@ def test_an_output_file_is_no_input_and_no_file_of_somebody_else(tmp_path, link)
     with pytest.raises(ValueError, match=r"the output must not be an input; got .*\.csv for both"):
         files.check_output_file(out, [tmp_path / "missing", given], lambda _: True)
     assert files.check_output_file(out, [], lambda head: head == b"ours") == out
-    with pytest.raises(ValueError, match="exists, and adaptkry did not write it"):
+    with pytest.raises(ValueError, match="exists, and is no earlier output of this kind"):
         files.check_output_file(out, [], lambda head: head == b"other")
 
 

@@ -55,8 +55,8 @@ def test_the_provenance_of_experiments_of_version_0_1_is_shown():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON"),
-        ("[]", "neither a run nor an experiment"),
+        ("{", "must be JSON"),
+        ("[]", "must be a JSON object; got list"),
         ('{"kind": "other"}', "neither a run nor an experiment"),
         ('{"kind": "run"}', "neither a run nor an experiment"),
         ('{"kind": "experiment", "charts": [{"series": [{"name": "a"}]}]}', "cannot be read"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adaptkry.models.recipe import recipe
-from adaptkry.report import charts, learned_filter, run_report
+from adaptkry.report import html, learned_filter, run_report
 from adaptkry.report.html import read_facts
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import eigenvalues
@@ -76,9 +76,7 @@ def test_scores_of_classes_are_those_of_scikit_learn():
 
 def test_the_picture_shows_the_charts_of_the_page(monkeypatch, run, graph, three_splits, tmp_path):
     drawn = []
-    monkeypatch.setattr(
-        charts, "write_charts", lambda path, shown, *_, title, **__: drawn.append((shown, title)) or path
-    )
+    monkeypatch.setattr(html, "write_charts", lambda path, shown, *_, title, **__: drawn.append((shown, title)) or path)
     files = run_report.write_pages(run, graph, tmp_path, three_splits)
     ((shown, title),) = drawn
     assert [one["title"] for one in shown] == [one["title"] for one in read_facts(tmp_path)["charts"]]

@@ -19,7 +19,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import PER_MEMBER, recipe
 from adaptkry.selection import compare as comparison
 from adaptkry.selection import grid
-from adaptkry.selection.compare import compare
+from adaptkry.selection.compare import compare, load_comparison
 from adaptkry.selection.grid import alternatives, choose, group_into_batches
 from adaptkry.training.fit import fit
 
@@ -100,9 +100,21 @@ def test_intervals_follow_students_t_and_differences_are_paired(entries):
 def test_the_folder_holds_every_entry_and_every_row(entries, folder):
     document = json.loads((folder / "comparison.json").read_text())
     without_rows = [{name: value for name, value in one.items() if name != "rows"} for one in entries]
-    assert document == json.loads(json.dumps({"warnings": list(SPLITS.warnings), "methods": without_rows}))
+    assert document["methods"] == json.loads(json.dumps(without_rows))
+    assert document["warnings"] == list(SPLITS.warnings)
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     assert rows == json.loads(json.dumps([row for one in entries for row in one["rows"]]))
+    again, about = load_comparison(folder)
+    assert again == json.loads(json.dumps(entries))
+    assert (about["graph"], about["metric"]) == ("csbm", "accuracy")
+
+
+def test_a_comparison_with_other_rows_is_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    path = tmp_path / "copy" / "rows.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(ValueError, match=r"rows\.jsonl must belong to comparison\.json; got other rows"):
+        load_comparison(tmp_path / "copy")
 
 
 def test_a_method_that_fails_has_a_reason_and_is_trained_again_on_resuming(monkeypatch, tmp_path, trained):

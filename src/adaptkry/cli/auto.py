@@ -20,6 +20,7 @@ from adaptkry.cli.options import (
     log,
     open_graph,
 )
+from adaptkry.cli.report_step import ReportOption, report_step
 
 if TYPE_CHECKING:
     from adaptkry.training.data import GraphData
@@ -50,6 +51,7 @@ def auto(
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Output folder. Default: runs/GRAPH-auto.")] = None,
     resume: Annotated[bool, typer.Option(help="Continue an interrupted search; the time spent before counts.")] = False,
+    report: ReportOption = True,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -98,21 +100,36 @@ def auto(
         was_stopped = should_stop()
     if was_complete:
         log.warning(f"{folder} is already complete; use another --out to search again")
+    if not as_json:
+        terminal.print_auto(result)
+        typer.echo(f"run folder: {folder}")
     predictions = folder / "predictions.csv"
-    write_csv(predictions, result.ensemble, data, result.ensemble.predicted)
     left = min(seconds, 4.0) if was_stopped or was_complete else seconds - (time.monotonic() - cli.started)
-    written = write_pages(
-        result.ensemble, data.graph, folder, splits, seconds=max(left - PICTURE_SECONDS, 0.0),
-        tables=auto_tables(result), charts=auto_charts(result),
-    )  # fmt: skip
-    written |= {"predictions": str(predictions)}
+
+    def make_report() -> dict[str, str]:
+        return write_pages(
+            result.ensemble, data.graph, folder, splits, seconds=max(left - PICTURE_SECONDS, 0.0),
+            tables=auto_tables(result), charts=auto_charts(result), renew=False,
+        )  # fmt: skip
+
+    def make_predictions() -> dict[str, str]:
+        if not (was_complete and predictions.exists()):
+            write_csv(predictions, result.ensemble, data, result.ensemble.predicted)
+        return {"predictions": str(predictions)}
+
+    found, code = report_step(folder, make_predictions, what="predictions")
+    if not as_json and found["predictions"]:
+        typer.echo(f"predictions: {predictions}")
+    written, report_code = report_step(folder, make_report, is_wanted=report and not code)
+    written |= found
     if as_json:
         rows = [row.to_row() for row in result.ensemble.results]
-        found = {"comparison": result.comparison(), "effects": result.effects, "trials": result.trials, "rows": rows}
-        typer.echo(json.dumps({**written, "seconds": result.seconds, **found}))
-    else:
-        terminal.print_auto(result)
-        typer.echo("run folder: {folder}\npredictions: {predictions}\nreport: {report}".format(**written))
+        shown = {"comparison": result.comparison(), "effects": result.effects, "trials": result.trials, "rows": rows}
+        typer.echo(json.dumps({**written, "seconds": result.seconds, **shown}))
+    elif written["report"]:
+        typer.echo(f"report: {written['report']}")
+    if code or report_code:
+        raise typer.Exit(code or report_code)
 
 
 def report_seconds(data: "GraphData", seconds: float) -> float:

@@ -23,6 +23,7 @@ from adaptkry.cli.options import (
     log,
     open_graph,
 )
+from adaptkry.cli.report_step import ReportOption, report_step
 
 EXAMPLES = (
     "adaptkry compare csbm --methods adaptkry,gcn,mlp",
@@ -46,6 +47,7 @@ def compare(
     resume: Annotated[
         bool, typer.Option(help="Resume an interrupted comparison: skip methods that are finished.")
     ] = False,
+    report: ReportOption = True,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,7 +63,7 @@ def compare(
     from adaptkry.common.memory import keep_freed_memory
     from adaptkry.models.recipe_text import merge
     from adaptkry.report.comparison_report import comparison_report
-    from adaptkry.report.html import write_facts, write_page
+    from adaptkry.report.html import write_report
     from adaptkry.selection.compare import COMPARISON
     from adaptkry.selection.compare import compare as compare_methods
     from adaptkry.training.fit import choose_device
@@ -83,14 +85,19 @@ def compare(
             data, names, splits, device=device, out=folder, resume=resume, on_entry=lambda _: advance(),
             **merge({"epochs": epochs}, assignments or ()),
         )  # fmt: skip
-    facts = comparison_report(entries, splits.warnings, data.name, data.info.metric, provenance)
-    write_facts(folder, facts)
-    page = write_page([folder], folder / "report.html")
-    if as_json:
-        result = {"folder": str(folder), "report": str(page), "warnings": splits.warnings, "methods": entries}
-        typer.echo(json.dumps(result))
-    else:
+    if not as_json:
         terminal.print_comparison(entries, data.info.metric, splits)
-        typer.echo(f"comparison: {folder / COMPARISON}\nreport: {page}")
+        typer.echo(f"comparison: {folder / COMPARISON}")
+    shared = (splits.warnings, data.name, data.info.metric, provenance)
+    written, code = report_step(
+        folder, lambda: write_report(folder, lambda: comparison_report(entries, *shared)), is_wanted=report
+    )
+    if as_json:
+        result = {"folder": str(folder), "report": written["report"], "warnings": splits.warnings, "methods": entries}
+        typer.echo(json.dumps(result))
+    elif written["report"]:
+        typer.echo(f"report: {written['report']}")
+    if code:
+        raise typer.Exit(code)
     if all(entry["failed"] for entry in entries):
         raise typer.Exit(1)

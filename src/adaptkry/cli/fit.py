@@ -24,6 +24,7 @@ from adaptkry.cli.options import (
     log,
     open_graph_or_basis,
 )
+from adaptkry.cli.report_step import ReportOption, report_step
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
@@ -82,6 +83,7 @@ def fit(
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/GRAPH-METHOD.")] = None,
     resume: Annotated[bool, typer.Option(help="Resume an interrupted run.")] = False,
+    report: ReportOption = True,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -141,12 +143,18 @@ def fit(
         raise typer.Exit(1)
     if resume and was_complete:
         log.warning(f"{folder} is already complete; leave --resume out to train it again")
-    written = write_pages(run, data.graph if isinstance(data, GraphData) else None, folder, splits)
+    if not as_json:
+        typer.echo(f"{run.summary(warnings=False)}\nrun folder: {folder}")
+    graph_of_run = data.graph if isinstance(data, GraphData) else None
+    written, code = report_step(
+        folder, lambda: write_pages(run, graph_of_run, folder, splits, renew=False), is_wanted=report
+    )
     if as_json:
         typer.echo(json.dumps({**written, "rows": results}))
-    else:
-        typer.echo(run.summary(warnings=False))
-        typer.echo("run folder: {folder}\npicture: {picture}\nreport: {report}".format(**written))
+    elif written["report"]:
+        typer.echo("picture: {picture}\nreport: {report}".format(**written))
+    if code:
+        raise typer.Exit(code)
 
 
 def log_overridden_settings(data: "TrainingData", recipe: "Recipe", settings: dict) -> None:

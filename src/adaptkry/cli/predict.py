@@ -2,15 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from adaptkry.cli.options import DataRootOption, DirectedOption, JsonOption, open_graph_or_basis
-
-if TYPE_CHECKING:
-    from adaptkry.training.ensemble import Ensemble
-    from adaptkry.training.run import Run
 
 EXAMPLES = (
     "adaptkry predict runs/cora-adaptkry --out predictions.csv",
@@ -35,22 +31,17 @@ def predict(
     as_json: JsonOption = False,
 ) -> None:
     """Write the predicted class and the class probabilities of every node (of every stored row of a basis folder)."""
-    from adaptkry.training.predict import write_csv
+    from adaptkry.common.files import check_output_file
+    from adaptkry.training.predict import is_predictions, training_data, write_csv
     from adaptkry.training.run_folder import load_run
 
+    check_output_file(out, graph or [], is_predictions)  # before anything is computed
     loaded = load_run(run)
-    names = graph or [trained_on(run, loaded)]
-    count = write_csv(out, loaded, open_graph_or_basis(names, data_root, directed))
+    if graph is None:
+        if directed is not None:
+            raise ValueError("--directed and --undirected are for your own files; got no files. Leave the option out.")
+        data = training_data(loaded, run, **({} if data_root is None else {"root": data_root}))
+    else:
+        data = open_graph_or_basis(graph, data_root, directed)
+    count = write_csv(out, loaded, data)
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")
-
-
-def trained_on(folder: Path, run: "Run | Ensemble") -> str:
-    """The basis folder or the name of the graph that a run was trained on; paths of files are not recorded."""
-    if run.info.basis_folder:
-        return run.info.basis_folder
-    if run.info.known_as is None:
-        raise ValueError(
-            f"without GRAPH, the run must be of a graph of `adaptkry datasets`; {folder} was trained on files or on a "
-            f"graph of your own ({run.info.graph!r}). Pass them again: `adaptkry predict {folder} edges.csv nodes.csv`."
-        )
-    return run.info.known_as

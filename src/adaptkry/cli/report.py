@@ -1,5 +1,6 @@
 """`adaptkry report`."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Annotated
@@ -34,10 +35,20 @@ def report(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write one HTML page about runs and comparisons. It needs neither a server nor a network connection."""
-    from adaptkry.report.html import write_figures, write_page
+    """Write one HTML page about runs and comparisons. It needs neither a server nor a network connection.
 
-    page = write_page(folders, out or default_page(folders))
+    What is missing of the report of a folder is made first.
+    """
+    from adaptkry.common.files import check_output_file
+    from adaptkry.report.html import is_page, results_digest, write_figures, write_page, write_report
+    from adaptkry.report.stored import stored_facts
+
+    target = out or default_page(folders)
+    check_output_file(target, [], is_page)  # before anything is computed
+    for folder in folders:
+        if folder.is_dir() and results_digest(folder) is not None:
+            write_report(folder, functools.partial(stored_facts, folder))  # what is missing
+    page = write_page(folders, target)
     drawn = write_figures(folders, figures) if figures else []
     if as_json:
         typer.echo(json.dumps({"report": str(page), "figures": [str(path) for path in drawn]}))

@@ -21,6 +21,7 @@ from adaptkry.cli.options import (
     log,
     open_graph,
 )
+from adaptkry.cli.report_step import ReportOption, report_step
 
 EXAMPLES = (
     "adaptkry tune csbm --trials 20",
@@ -45,6 +46,7 @@ def tune(
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Output folder. Default: runs/GRAPH-METHOD-tuned.")] = None,
     resume: Annotated[bool, typer.Option(help="Resume an interrupted search.")] = False,
+    report: ReportOption = True,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -82,13 +84,20 @@ def tune(
             data, method, splits, trials=trials, together=together, seed=seed, device=device, out=folder,
             resume=resume, on_trial=lambda _: advance(), **fixed,
         )  # fmt: skip
-    written = write_pages(run, data.graph, folder, splits) | {"settings": str(folder / SETTINGS)}
+    if not as_json:
+        terminal.print_tuned(run, rows)
+        typer.echo(f"run folder: {folder}\nsettings, for fit --settings: {folder / SETTINGS}")
+    written, code = report_step(
+        folder, lambda: write_pages(run, data.graph, folder, splits, renew=False), is_wanted=report
+    )
     if as_json:
         results = [result.to_row() for result in run.results]
+        written |= {"settings": str(folder / SETTINGS)}
         typer.echo(json.dumps({**written, "best": best_trial(rows), "trials": rows, "rows": results}))
-    else:
-        terminal.print_tuned(run, rows)
-        typer.echo("run folder: {folder}\nsettings, for fit --settings: {settings}\nreport: {report}".format(**written))
+    elif written["report"]:
+        typer.echo(f"report: {written['report']}")
+    if code:
+        raise typer.Exit(code)
 
 
 def resume_hint(folder: Path) -> str:

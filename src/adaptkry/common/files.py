@@ -48,23 +48,26 @@ def check_output_folder(folder: Path) -> Path:
 
 
 def check_output_file(path: Path | str, inputs: Iterable[Path | str], is_ours: Callable[[bytes], bool]) -> Path:
-    """Return the path of an output file; refuse to overwrite an input, or a file that adaptkry did not write.
+    """Return the path of an output file; refuse to overwrite an input, or another file than such an output.
 
     Args:
         path: the output file. Something else that exists, such as /dev/stdout or a pipe, is written to.
-        inputs: files that the command reads; the output must be another file, also behind links.
-        is_ours: whether adaptkry wrote a file that begins with these bytes (at most `HEAD_BYTES`).
+        inputs: files and folders that the command reads; the output must be another file, also behind links.
+        is_ours: whether a file is an earlier output of this kind if it begins with these bytes (at most `HEAD_BYTES`).
     """
     path = checked_path(path, "the output file")
     if not path.is_file():
         return path
     for given in map(Path, inputs):
-        if given.exists() and given.samefile(path):
+        files = given.iterdir() if given.is_dir() else [given]
+        if any(file.exists() and file.samefile(path) for file in files):
             raise ValueError(f"the output must not be an input; got {path} for both. Use another output file.")
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     if head and not is_ours(head):
-        raise ValueError(f"{path} exists, and adaptkry did not write it. Use another output file, or delete it first.")
+        raise ValueError(
+            f"{path} exists, and is no earlier output of this kind. Use another output file, or delete it first."
+        )
     return path
 
 

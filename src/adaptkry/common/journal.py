@@ -187,21 +187,7 @@ class Journal:
         if not self.path.exists():
             return None
         header = _header(self.path)
-        lines = self.path.read_bytes().splitlines(keepends=True)
-        self.done, self._size = {}, len(lines[0])
-        for number, line in enumerate(lines[1:], 2):
-            part = _read_part(line)
-            if part is None and number == len(lines):  # left by a kill or a full disk
-                log.warning(
-                    f"the last line of {self.path} is incomplete and is ignored; what it recorded is done again"
-                )
-                break
-            if part is None:
-                raise ValueError(
-                    f"line {number} of {self.path} is damaged. Restore the file, or use another output folder."
-                )
-            self.done[part["name"]] = part["record"]
-            self._size += len(line)
+        self.done, self._size = finished_parts(self.path)
         return header
 
     def _remove_if_empty(self) -> None:
@@ -222,6 +208,22 @@ def refuse_other_settings(
     raise ValueError(
         f"{folder} was started with other settings: {found}. Use another output folder, or the old settings."
     )
+
+
+def finished_parts(path: Path) -> tuple[dict[str, dict], int]:
+    """Return the finished parts of a journal with their records, and the number of bytes of its complete lines."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    done, size = {}, len(lines[0])
+    for number, line in enumerate(lines[1:], 2):
+        part = _read_part(line)
+        if part is None and number == len(lines):  # left by a kill or a full disk
+            log.warning(f"the last line of {path} is incomplete and is ignored; what it recorded is done again")
+            break
+        if part is None:
+            raise ValueError(f"line {number} of {path} is damaged. Restore the file, or use another output folder.")
+        done[part["name"]] = part["record"]
+        size += len(line)
+    return done, size
 
 
 def signed_part(name: str, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -102,3 +102,14 @@ def homophily(graph: Graph) -> dict[str, float]:
     {'edge': 0.0, 'node': 0.0, 'class_insensitive': 0.0, 'adjusted': -1.0, 'label_informativeness': 1.0}
     """
     return {name: measure(graph) for name, measure in MEASURES.items()}
+
+
+def defined_measures(graph: Graph) -> dict[str, float]:
+    """Return the homophily measures that are defined for this graph."""
+    values = {}
+    for name, measure in MEASURES.items():
+        try:
+            values[name] = measure(graph)
+        except ValueError:  # not defined without labels, or for a single class
+            continue
+    return values

@@ -6,14 +6,26 @@ charting library alone would need most of the limit of five megabytes.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from adaptkry.common.files import write
-from adaptkry.report.charts import write_chart
+from adaptkry.common.files import (
+    check_output_file,
+    check_output_folder,
+    checked_path,
+    digest_of,
+    exclusive_lock,
+    read_json,
+    remove_leftovers,
+    visible_names,
+    write,
+)
+from adaptkry.report.charts import write_chart, write_charts
 from adaptkry.report.elements import checked_experiment, finite
 
+FACTS, PICTURE, PAGE = REPORT_FILES = ("facts.json", "picture.png", "report.html")
+RESULT_FILES = ("run.json", "comparison.json")  # one of them is written last, when the results are complete
 RUN_KEYS = {"title", "tables", "charts", "score", "overview", "explorer"}  # required keys of the facts of a run
 
 
@@ -30,27 +42,82 @@ def page(facts: Sequence[dict]) -> str:
     return text.replace("/*DATA*/", data)
 
 
+def write_report(folder: Path, facts_of: Callable[[], dict], *, renew: bool = False) -> dict[str, str]:
+    """Write the facts, the picture (of a run) and the page of the results in a folder, as far as they are missing.
+
+    The results are on disk before; this can fail, be interrupted and be repeated.
+
+    Args:
+        folder: a folder with a finished run or comparison; it is locked.
+        facts_of: computes the facts; called if there are none, or only those of earlier results.
+        renew: write everything again.
+
+    Returns:
+        The paths of the folder, the picture and the page.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    check_report_files(folder)
+    with exclusive_lock(folder):
+        remove_leftovers(folder)
+        if renew or not has_facts(folder):
+            facts = facts_of()
+            for name in REPORT_FILES:
+                (folder / name).unlink(missing_ok=True)
+            write_facts(folder, facts | {"results": results_digest(folder)})
+        facts = read_facts(folder)
+        if facts["kind"] == "run" and not (folder / PICTURE).exists():
+            write_picture(folder / PICTURE, facts)
+        if not (folder / PAGE).exists():
+            write_page([folder], folder / PAGE)
+    paths = {"folder": folder, "picture": folder / PICTURE, "report": folder / PAGE}
+    return {name: str(path) for name, path in paths.items() if name != "picture" or facts["kind"] == "run"}
+
+
+def check_report_files(folder: Path) -> None:
+    """Refuse a folder with files of somebody else under the names that a report has."""
+    check_output_file(folder / FACTS, [], lambda head: head.lstrip().startswith(b"{") and b'"kind"' in head)
+    check_output_file(folder / PAGE, [], is_page)
+    if (folder / PICTURE).exists() and not (folder / FACTS).exists() and results_digest(folder) is None:
+        raise ValueError(f"{folder / PICTURE} exists, and is not the picture of a run. Use another folder.")
+
+
+def results_digest(folder: Path) -> str | None:
+    """Return the SHA-256 of the file that completes the results in a folder; None if there are no results."""
+    found = [folder / name for name in RESULT_FILES if (folder / name).is_file()]
+    return digest_of(found[0].read_bytes()) if found else None
+
+
+def has_facts(folder: Path) -> bool:
+    """Return whether a folder holds all facts of the results in it, not those of earlier results."""
+    try:
+        found = read_facts(folder)
+    except (OSError, ValueError):
+        return False
+    return "results" in found and found["results"] == results_digest(folder) and not found.get("is_partial")
+
+
+def write_picture(path: Path, facts: dict) -> Path:
+    """Draw all charts of a run into one file."""
+    columns, title = 2 if len(facts["charts"]) == 4 else 3, facts.get("summary") or facts["title"]
+    return write_charts(path, checked_experiment(facts)["charts"], columns, title=title, panel=(10, 7.5), dpi=150)
+
+
 def write_facts(folder: Path, facts: dict) -> Path:
     """Write the facts of a run or experiment to its folder."""
-    write(folder / "facts.json", json.dumps(finite(facts), allow_nan=False))
-    return folder / "facts.json"
+    write(folder / FACTS, json.dumps(finite(facts), allow_nan=False))
+    return folder / FACTS
 
 
 def read_facts(path: Path) -> dict:
     """Read the facts of a run or experiment from its folder or from a file."""
-    file = path if path.is_file() else path / "facts.json"
+    file = path if path.is_file() else path / FACTS
     if not file.exists():
         raise FileNotFoundError(
-            f"a report needs folders that `adaptkry fit`, `auto` or `compare` finished; {path} has no facts.json. "
-            "Check the path, or write it in Python: adaptkry.report.run_report.write_pages(...)."
+            f"a report needs folders that `adaptkry fit`, `tune`, `auto` or `compare` finished; {path} has no "
+            "facts.json. Check the path, or repeat the command with --resume."
         )
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(
-            f"{file} must be JSON; it is not JSON ({error}). Run the command that wrote it again."
-        ) from None
-    kind = found.get("kind") if isinstance(found, dict) else None
+    found = read_json(file, "Run the command that wrote it again.")
+    kind = found.get("kind")
     if kind != "experiment" and not (kind == "run" and found.keys() >= RUN_KEYS):
         raise ValueError(
             f"{file} must hold a run or an experiment of this version; it holds neither a run nor an experiment. "
@@ -59,16 +126,31 @@ def read_facts(path: Path) -> dict:
     return found
 
 
+def is_page(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is a page of this module."""
+    return b"<title>adaptkry report</title>" in head
+
+
 def write_page(folders: Sequence[Path], out: Path) -> Path:
     """Write the report of several run or experiment folders as one HTML file."""
+    facts = [folder if folder.is_file() else folder / FACTS for folder in folders]
+    check_output_file(out, facts, is_page)
     write(out, page([read_facts(folder) for folder in folders]))
     return out
 
 
 def write_figures(folders: Sequence[Path], out: Path) -> list[Path]:
-    """Write every chart of the folders as SVG and PNG files, numbered in order; the output folder is created."""
+    """Write every chart of the folders as SVG and PNG files, numbered in order.
+
+    The output folder is created; one with other files than figures is refused.
+    """
+    for name in visible_names(checked_path(out, "the folder of figures")):
+        if not re.fullmatch(r"\d{2,}-[a-z0-9-]+\.(svg|png)", name):
+            raise ValueError(
+                f"the folder of figures must be new, empty or hold figures; {out} holds {name}. Use another."
+            )
     charts = [chart for folder in folders for chart in charts_of(read_facts(folder))]
-    out.mkdir(parents=True, exist_ok=True)
+    check_output_folder(out)
     names = [f"{number:02d}-{slug(chart['title'])}" for number, chart in enumerate(charts, 1)]
     return [
         write_chart(out / f"{name}.{suffix}", chart)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.graphs.homophily import MEASURES
+from adaptkry.graphs.homophily import defined_measures
 from adaptkry.models.suggest import explain
 from adaptkry.report.elements import counted
 from adaptkry.spectral import spectrum, theory
@@ -67,17 +67,6 @@ def training_nodes(source: GraphData) -> Tensor | None:
         return source.splits(count=1).train[0]
     except ValueError:  # no labels, or too few
         return None
-
-
-def defined_measures(graph: Graph) -> dict[str, float]:
-    """Return the homophily measures that are defined for this graph."""
-    values = {}
-    for name, measure in MEASURES.items():
-        try:
-            values[name] = measure(graph)
-        except ValueError:  # not defined without labels, or for a single class
-            continue
-    return values
 
 
 def warnings(graph: Graph) -> list[str]:

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from adaptkry.common.files import checked_path
 from adaptkry.graphs.graph import Graph
-from adaptkry.graphs.homophily import homophily
+from adaptkry.graphs.homophily import defined_measures
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.inputs import input_columns
 from adaptkry.models.recipe import Recipe
-from adaptkry.report import charts, html
+from adaptkry.report import html
 from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, matrix, series, spread, table
 from adaptkry.report.learned_filter import learned_response
 from adaptkry.spectral.bases import krylov
@@ -38,6 +39,7 @@ LARGE = 1_000_000  # entries; for larger graphs only every third tau of the expl
 ANGLE_COLUMNS = 256  # feature columns over which angles are averaged
 NO_CURVE = "the filter of this method\nis not a single curve"
 TRAININGS = "mean and range over trainings"
+REPORT_SECONDS = 30.0  # spectra and angles that are estimated to take longer are omitted
 SPECTRUM_SECONDS = 7e-6  # of one density of states, per node and entry, on one core
 ANGLE_SECONDS = 5e-9  # of the angles between hops, per node or entry, column, hop and tau
 
@@ -46,11 +48,12 @@ def write_pages(
     run: Run | Ensemble,
     graph: Graph | None,
     folder: Path | str,
-    splits: Splits,
+    splits: Splits | None = None,
     *,
-    seconds: float = math.inf,
+    seconds: float | None = None,
     tables: Sequence[dict] = (),
     charts: Sequence[dict] = (),
+    renew: bool = True,
 ) -> dict[str, str]:
     """Write the facts, the picture and the page of a run to its folder; returns their paths.
 
@@ -58,27 +61,24 @@ def write_pages(
         run: a run or an ensemble with at least one successful training.
         graph: the graph it was trained on; None for a run on a basis folder.
         folder: the run folder.
-        splits: the splits it was trained on.
-        seconds: time for spectra and angles; those that would take longer are omitted.
+        splits: the splits it was trained on; needed if it was not tested when it was trained.
+        seconds: time for spectra and angles, measured; those that would take longer are omitted. None omits those
+            that are estimated to take more than `REPORT_SECONDS`, so that the same run gives the same report.
         tables: tables that come first.
         charts: charts that come first.
+        renew: whether to write everything again; otherwise only what is missing.
     """
-    folder = Path(folder)
-    facts = run_report(run, graph, splits, seconds)
-    facts |= {"tables": [*tables, *facts["tables"]], "charts": [*charts, *facts["charts"]]}
-    html.write_facts(folder, facts)
-    picture = write_picture(folder / "picture.png", facts, run.summary(warnings=False).splitlines()[-1])
-    page = html.write_page([folder], folder / "report.html")
-    return {"folder": str(folder), "picture": str(picture), "report": str(page)}
+
+    def facts() -> dict:
+        found = run_report(run, graph, splits, seconds)
+        return found | {"tables": [*tables, *found["tables"]], "charts": [*charts, *found["charts"]]}
+
+    return html.write_report(checked_path(folder, "the run folder"), facts, renew=renew)
 
 
-def write_picture(path: Path, facts: dict, title: str) -> Path:
-    """Draw all charts of a run into one file."""
-    columns = 2 if len(facts["charts"]) == 4 else 3
-    return charts.write_charts(path, facts["charts"], columns, title=title, panel=(10, 7.5), dpi=150)
-
-
-def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits, seconds: float = math.inf) -> dict:
+def run_report(
+    run: Run | Ensemble, graph: Graph | None, splits: Splits | None = None, seconds: float | None = None
+) -> dict:
     """Return everything that page and picture show of a run; without a graph, parts that need it are omitted."""
     model, info = main_members(run), run.info
     recipe, name = model.recipes[0], "ensemble" if isinstance(run, Ensemble) else model.recipes[0].method
@@ -86,7 +86,7 @@ def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits, seconds
     trained = densities.get(recipe.taus[0])
     grid, responses = responses_of(model, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
     counts = confusion(run, graph, splits)
-    names = [str(name) for name in info.class_names or range(run.classes)]
+    names = [str(name) for name in info.class_names or range(run.classes)][: run.classes]
     run_charts = [
         filter_chart(grid, responses, recipe.taus[0], trained),
         *curve_charts(run.main.curves, info.metric),
@@ -99,12 +99,13 @@ def run_report(run: Run | Ensemble, graph: Graph | None, splits: Splits, seconds
         lead=lead(run),
         tables=tables_of(run, graph, names, np.array(counts)),
         charts=run_charts,
-        notes=[f"warning: {text}" for text in info.warnings],
+        notes=[*(f"warning: {text}" for text in info.warnings), *missing_notes(graph, densities)],
         provenance={name: getattr(info, name) for name in ("version", "commit", "device", "torch", "python")},
     )
     overview = {"run": name, "graph": info.graph, "test %": score, "trainings": run.trainings}
     explorer = explorer_of(densities, recipe, grid, responses) if len(densities) > 1 else None
-    return facts | {"kind": "run", "score": f"{score} %", "overview": overview, "explorer": explorer}
+    facts |= {"kind": "run", "score": f"{score} %", "overview": overview, "explorer": explorer}
+    return facts | {"summary": run.summary(warnings=False).splitlines()[-1]}
 
 
 def main_members(run: Run | Ensemble) -> Run:
@@ -137,12 +138,26 @@ def lead(run: Run | Ensemble) -> str:
     )
 
 
-def spectra(graph: Graph, trained_tau: float, seconds: float = math.inf) -> dict[float, Density]:
+def missing_notes(graph: Graph | None, densities: dict[float, Density]) -> list[str]:
+    """Return a remark if charts that need the graph are missing."""
+    if graph is None or densities:
+        return []
+    return [f"Spectra are left out: one would take about {spectrum_seconds(graph):.0f} s on this graph."]
+
+
+def spectrum_seconds(graph: Graph) -> float:
+    """Estimate the time of one density of states."""
+    return SPECTRUM_SECONDS * (graph.nodes + graph.entries)
+
+
+def spectra(graph: Graph, trained_tau: float, seconds: float | None = None) -> dict[float, Density]:
     """Compute the density of states of P_tau for the taus of the explorer and the trained tau, in ascending order.
 
-    If the time does not suffice for all taus, as many as possible at equal distances; if not for one, none.
+    If the time does not suffice for all taus, as many as possible at equal distances; if not for one, none. Without
+    `seconds` the number of taus depends on the estimated time only, not on the speed of the machine.
     """
-    if SPECTRUM_SECONDS * (graph.nodes + graph.entries) > seconds:
+    estimated = spectrum_seconds(graph)
+    if estimated > (REPORT_SECONDS if seconds is None else seconds):
         return {}
 
     def density(tau: float) -> Density:
@@ -152,7 +167,7 @@ def spectra(graph: Graph, trained_tau: float, seconds: float = math.inf) -> dict
     found = {trained_tau: density(trained_tau)}
     taus = usable_taus(graph)[:: 1 if graph.entries < LARGE else 3]
     spent = time.monotonic() - start
-    count = len(taus) if math.isinf(seconds) else int(seconds / max(spent, 1e-9)) - 1
+    count = int(REPORT_SECONDS / estimated if seconds is None else seconds / max(spent, 1e-9)) - 1
     if count > 0:
         found |= {tau: density(tau) for tau in taus[:: math.ceil(len(taus) / count)] if tau != trained_tau}
     return dict(sorted(found.items()))
@@ -226,12 +241,12 @@ def thinned(curve: np.ndarray, max_points: int = 250) -> tuple[list[int], list[n
     return list(running), list(running.values())
 
 
-def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float = math.inf) -> list[dict]:
+def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float | None = None) -> list[dict]:
     """Return the charts of the weights of the hops and of the angles between consecutive hops."""
-    found, weights = [], hop_weights(run)
+    found, weights, limit = [], hop_weights(run), REPORT_SECONDS if seconds is None else seconds
     if weights and len(weights[0]) > 1:
         found.append(chart("Weight of each hop", hop_lines(weights, recipe), x="hop", y="weight"))
-    if graph is not None and recipe.degree > 1 and angle_seconds(graph, recipe) <= seconds:
+    if graph is not None and recipe.degree > 1 and angle_seconds(graph, recipe) <= limit:
         lines = [
             series(f"tau {tau:g}", range(1, len(degrees) + 1), degrees)
             for tau, degrees in hop_angles(graph, recipe).items()
@@ -276,11 +291,12 @@ def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
     return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
 
 
-def confusion(run: Run | Ensemble, graph: Graph | None, splits: Splits) -> list[list[int]]:
+def confusion(run: Run | Ensemble, graph: Graph | None, splits: Splits | None) -> list[list[int]]:
     """Count the test nodes of all chosen members by true class (row) and predicted class (column): [c, c]."""
     if run.info.confusion is not None:  # counted when the run was tested
         return run.info.confusion
-    assert graph is not None
+    if graph is None or splits is None:
+        raise ValueError("a report of a run that was not tested needs its graph and splits; got none. Test it first.")
     if isinstance(run, Ensemble):
         parts = [replace(part, predicted=part.member_probabilities(graph)) for part in run.parts]
         return split_confusion(split_probabilities(parts, run.shares, len(splits)), graph.y, splits, run.chosen)
@@ -299,7 +315,9 @@ def tables_of(run: Run | Ensemble, graph: Graph | None, names: Sequence[str], co
         *(ensemble_tables(run) if isinstance(run, Ensemble) else [training_table(run.results)]),
     ]
     if graph is not None:
-        tables.append(table("Homophily", ["measure", "value"], list(homophily(graph).items())))
+        measures = list(defined_measures(graph).items())
+        undefined = "" if measures else "No edge joins two labelled nodes, so that homophily is not defined."
+        tables.append(table("Homophily", ["measure", "value"], measures, undefined))
     settings = main_members(run).results[0].settings
     note = "Those of the part with the largest share." if isinstance(run, Ensemble) and len(run.parts) > 1 else ""
     rows = [[name, plain(value)] for name, value in settings.items()]

@@ -18,7 +18,7 @@ from typing import Any
 
 from adaptkry.common import checks, timing
 from adaptkry.common.files import read_signed, signed, write
-from adaptkry.common.journal import Journal
+from adaptkry.common.journal import Journal, finished_parts
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import check_names
 from adaptkry.selection.auto_result import AutoResult, baseline_scores, effects_of
@@ -91,7 +91,8 @@ def auto(
         search.journal = journal
         if journal:
             if (journal.folder / SUMMARY).exists():
-                return _finished(journal)
+                shutil.rmtree(journal.folder / WORK, ignore_errors=True)  # left by a kill after the summary was written
+                return finished_search(journal.folder)
             search.restore()
         try:
             search.run()
@@ -112,15 +113,13 @@ def _journal(
     return Journal(out, key, command="auto", request=request, resume=resume, file=TRIALS, overwrite=False)
 
 
-def _finished(journal: Journal) -> AutoResult:
+def finished_search(folder: Path) -> AutoResult:
     """Return the result of a finished search; one whose parts do not belong together is refused."""
-    path = journal.folder / SUMMARY
-    remedy = "Restore it, or use another output folder."
-    document, ensemble = read_signed(path, remedy), load_run(journal.folder)
-    if document.get("run") != run_digest(journal.folder) or not isinstance(ensemble, Ensemble):
+    path, remedy = folder / SUMMARY, "Restore it, or use another output folder."
+    document, ensemble = read_signed(path, remedy), load_run(folder)
+    if document.get("run") != run_digest(folder) or not isinstance(ensemble, Ensemble):
         raise ValueError(f"{path} must belong to the ensemble beside it; got the summary of another one. {remedy}")
-    shutil.rmtree(journal.folder / WORK, ignore_errors=True)  # left by a kill after the summary was written
-    trials = [record | {"trial": int(name)} for name, record in journal.done.items()]
+    trials = [record | {"trial": int(name)} for name, record in finished_parts(folder / TRIALS)[0].items()]
     return AutoResult(ensemble, trials, document["baselines"], document["effects"], document["seconds"])
 
 

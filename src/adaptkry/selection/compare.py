@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from adaptkry.common import errors, memory
-from adaptkry.common.files import write
-from adaptkry.common.journal import JOURNAL, Journal
+from adaptkry.common import errors, memory, rows
+from adaptkry.common.files import digest_of, read_signed, signed, write
+from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.methods import METHODS
@@ -24,6 +24,7 @@ from adaptkry.training.fit import choose_device, resolve_splits
 from adaptkry.training.loop import Callback
 
 COMPARISON = "comparison.json"
+COMPARISON_ROWS = "rows.jsonl"
 Entry = dict[str, Any]
 
 
@@ -65,6 +66,8 @@ def compare(
     source = open_graph(data, "compare")
     splits = resolve_splits(source, splits, count)
     with _journal(out, source, splits, settings, resume) if out is not None else nullcontext() as journal:
+        about = {"warnings": list(splits.warnings), "graph": source.name, "metric": source.info.metric}
+        about |= {"provenance": rows.provenance(choose_device(device))}
         finished = journal.done if journal else {}
         entries = {method: entry for method, entry in finished.items() if not entry["failed"]}
         for method in dict.fromkeys(methods):
@@ -73,21 +76,16 @@ def compare(
             entries[method] = compare_one(source, method, splits, device, callbacks, settings)
             if journal:
                 journal.add(method, entries[method])
-                save(rank(list(entries.values())), splits, journal.folder)
+                save(rank(list(entries.values())), journal.folder, **about)
             on_entry(entries[method])
         ranked = rank(list(entries.values()))
         if journal:
-            save(ranked, splits, journal.folder)
+            save(ranked, journal.folder, **about)
     return ranked
 
 
 def _journal(out: Path | str, source: GraphData, splits: Splits, settings: Mapping[str, Any], resume: bool) -> Journal:
     """Return the journal of the output folder, which records finished methods."""
-    if resume and (Path(out) / COMPARISON).exists() and not (Path(out) / JOURNAL).exists():
-        raise ValueError(
-            f"--resume needs a comparison of this version of adaptkry; got {out}, which holds one of an older version. "
-            "Use another output folder, or leave --resume out."
-        )
     texts = {name: repr(value) for name, value in settings.items()}
     key = training_key([], data=source.digest(splits), settings=texts)
     request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), **texts}
@@ -110,7 +108,7 @@ def compare_one(
         if failed is None:  # a bug
             raise
         return {"method": method, "failed": failed, "mean": None, "rows": [], "tried": []}
-    rows = [result.to_row() for result in run.results]
+    of_splits = [result.to_row() for result in run.results]
     statistics = summarise(run.test_scores)
     reason = None
     if statistics["mean"] is None:
@@ -123,7 +121,7 @@ def compare_one(
         "parameters": run.parameters,
         "peak_bytes": peak.bytes,
         "tried": tried,
-        "rows": rows,
+        "rows": of_splits,
     }
 
 
@@ -166,10 +164,24 @@ def rank(entries: list[Entry]) -> list[Entry]:
     return sorted(entries, key=lambda entry: -np.inf if entry["mean"] is None else entry["mean"], reverse=True)
 
 
-def save(entries: Sequence[Entry], splits: Splits, folder: Path) -> Path:
-    """Write `rows.jsonl`, one row per training, and `comparison.json`, one entry per method."""
-    rows = [row for entry in entries for row in entry["rows"]]
-    write(folder / "rows.jsonl", "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+def save(entries: Sequence[Entry], folder: Path, **about: Any) -> Path:
+    """Write `rows.jsonl`, one row per training, and `comparison.json`, one entry per method and what they share."""
+    lines = "".join(json.dumps(row, sort_keys=True) + "\n" for entry in entries for row in entry["rows"])
+    write(folder / COMPARISON_ROWS, lines)
     methods = [{name: value for name, value in entry.items() if name != "rows"} for entry in entries]
-    write(folder / COMPARISON, json.dumps({"warnings": list(splits.warnings), "methods": methods}, indent=1))
+    document = signed({**about, "rows": digest_of(lines), "methods": methods})
+    write(folder / COMPARISON, json.dumps(document, indent=1))
     return folder / COMPARISON
+
+
+def load_comparison(folder: Path) -> tuple[list[Entry], dict[str, Any]]:
+    """Read what `save` wrote: the entries, and what they share."""
+    remedy = "Repeat the comparison with --resume."
+    document = read_signed(folder / COMPARISON, remedy)
+    content = (folder / COMPARISON_ROWS).read_bytes() if (folder / COMPARISON_ROWS).is_file() else b""
+    if digest_of(content) != document.get("rows"):
+        raise ValueError(f"{folder / COMPARISON_ROWS} must belong to {COMPARISON}; got other rows, or none. {remedy}")
+    found = rows.read(folder / COMPARISON_ROWS)
+    methods = [entry | {"rows": [row for row in found if row["settings"]["method"] == entry["method"]]}
+               for entry in document["methods"]]  # fmt: skip
+    return methods, document

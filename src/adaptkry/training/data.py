@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -190,8 +191,12 @@ class GraphData:
         """Return the SHA-256 of edges, labels and features; it is computed once."""
         graph = self.graph
         if self._hash is None:
-            x = None if graph.features is None else graph.x
-            self._hash = tensor_hash([graph.indptr, graph.indices, graph.weights, graph.y, x])
+            x = graph.features
+            if sp.issparse(x):  # as it is: a dense copy could exceed the memory
+                parts: list[Tensor | None] = [torch.from_numpy(part) for part in (x.indptr, x.indices, x.data)]
+            else:
+                parts = [None if x is None else graph.x]
+            self._hash = tensor_hash([graph.indptr, graph.indices, graph.weights, graph.y, *parts])
         return self._hash.hexdigest()
 
     def prepare(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adaptkry.common.files import replacing
+from adaptkry.common.files import check_output_file, replacing
 from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.training.batches import FolderTerms, SlabBatches, SlabPlan
@@ -20,18 +20,58 @@ from adaptkry.training.losses import chunk_logits
 from adaptkry.training.run import Run
 
 
+def training_data(run: Run | Ensemble, folder: Path | str, **load_options) -> TrainingData:
+    """Open the data that a run was trained on; they must be there, and unchanged.
+
+    Args:
+        run: the run.
+        folder: its folder, for messages.
+        load_options: options of `load`, such as `root`.
+    """
+    info, advice = run.info, f"Pass the graph: `adaptkry predict {folder} edges.csv nodes.csv`."
+    if info.basis_folder is None and info.known_as is None:
+        raise ValueError(
+            f"without GRAPH, the run must be of a graph of `adaptkry datasets`; {folder} was trained on files or on a "
+            f"graph of your own ({info.graph!r}). {advice}"
+        )
+    if info.data_digest is None:
+        raise ValueError(
+            f"without GRAPH, the run must have a checksum of its data, as fit(..., out=FOLDER) records it; {folder} "
+            f"has none. {advice}"
+        )
+    data = open_data(info.basis_folder or info.known_as, **load_options)
+    if data.data_digest() != info.data_digest:
+        raise ValueError(
+            f"without GRAPH, the data of the run must be unchanged; {info.basis_folder or info.known_as} is not what "
+            f"{folder} was trained on. {advice}"
+        )
+    return data
+
+
+def is_predictions(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes has the header of `write_csv`.
+
+    >>> is_predictions(b"node,class,p(even),p(odd)"), is_predictions(b"id,class,x")
+    (True, False)
+    """
+    names = head.partition(b"\n")[0].decode(errors="replace").split(",")
+    return "class" in names and any(name.strip('"').startswith("p(") for name in names)
+
+
 def write_csv(path: Path | str, run: Run | Ensemble, data: Any, known: Tensor | None = None) -> int:
     """Write node, predicted class and one probability per class to a CSV file; return the number of nodes.
 
     Args:
-        path: the file to write.
+        path: the file to write. A file that is there must hold predictions, and must not be one of the data.
         run: the trained run or ensemble.
         data: everything that `fit` accepts. Rows of a basis folder are streamed in the order in which they are stored,
             with the ids of the user's nodes, or numbered as in the graph.
         known: class probabilities of all nodes of a graph [n, c], if they were computed before.
     """
     names = (run.info.class_names or [str(c) for c in range(run.classes)])[: run.classes]
-    path = Path(path)
+    given = [data] if isinstance(data, str | Path) else data
+    inputs = [item for item in given if isinstance(item, str | Path)] if isinstance(given, list | tuple) else []
+    path = check_output_file(path, inputs, is_predictions)
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
     with replacing(path) as file:

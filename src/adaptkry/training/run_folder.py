@@ -315,8 +315,8 @@ def _check_inputs(run: Run) -> None:
 def _check_info(info: RunInfo, classes: int, features: int) -> None:
     """Refuse names and sizes that do not fit."""
     pick_metric(info.metric)
-    for what, names, count in (("class", info.class_names, classes), ("feature", info.feature_names, features)):
-        _require(names is None or len(names) == count, f"a name per {what}")
+    _require(info.class_names is None or len(info.class_names) >= classes, "a name per class")
+    _require(info.feature_names is None or len(info.feature_names) == features, "a name per feature")
     _require(info.scaling is None or [len(row) for row in info.scaling] == [features] * 2, "a scaling per feature")
     rows = [classes] * classes if info.confusion is not None else []
     _require([len(row) for row in info.confusion or ()] == rows, "a confusion matrix of all classes")
