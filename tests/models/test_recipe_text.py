@@ -1,6 +1,6 @@
 import pytest
 
-from adaptkry.models.recipe_text import merge, parse
+from adaptkry.models.recipe_text import from_toml, merge, parse
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,10 @@ def test_options_and_settings_are_merged_and_must_not_repeat_each_other():
     }
     with pytest.raises(ValueError, match="got degree twice"):
         merge({"degree": 3}, ["degree=4"])
+
+
+@pytest.mark.parametrize("content", [b"hidden = " + b"[" * 100_000, b"hidden = ", b"\xff", b"hidden = 1\nhidden = 2\n"])
+def test_a_file_that_is_no_toml_is_refused_by_its_name(tmp_path, content):
+    (tmp_path / "s.toml").write_bytes(content)
+    with pytest.raises(ValueError, match=r"s\.toml must hold settings in TOML; got a file that cannot be read"):
+        from_toml(tmp_path / "s.toml")

@@ -56,6 +56,7 @@ def test_the_provenance_of_experiments_of_version_0_1_is_shown():
     ("text", "message"),
     [
         ("{", "must be JSON"),
+        ("[" * 100_000, "must be JSON"),
         ("[]", "must be a JSON object; got list"),
         ('{"kind": "other"}', "neither a run nor an experiment"),
         ('{"kind": "run"}', "neither a run nor an experiment"),

@@ -185,8 +185,7 @@ class Graph:
             return x
         converted = x.to(dtype)
         too_large = ~torch.isfinite(converted).all(0)  # [d]
-        changes = (converted.to(x.dtype) - x).abs().amax(0) > MAX_ROUNDING * (x.amax(0) - x.amin(0))  # [d]
-        columns = (too_large if too_large.any() else changes).nonzero()[:, 0].tolist()
+        columns = (too_large if too_large.any() else loses_digits(x, converted)).nonzero()[:, 0].tolist()
         shown = some((names[i] if names else i for i in columns), 5)
         if too_large.any():
             raise ValueError(
@@ -271,6 +270,11 @@ class Graph:
 
 
 WARNED: WeakSet[Graph] = WeakSet()  # graphs whose rounding was reported: a search uses one graph many times
+
+
+def loses_digits(x: Tensor, converted: Tensor) -> Tensor:
+    """Mask [d] of the columns of x [n, d] whose values become equal or 0, or nearly so, in another dtype."""
+    return (converted.to(x.dtype) - x).abs().amax(0) > MAX_ROUNDING * (x.amax(0) - x.amin(0))
 
 
 def copied(values: Any, given: Any) -> Any:

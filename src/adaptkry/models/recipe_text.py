@@ -104,7 +104,7 @@ def from_toml(path: Path) -> dict[str, Any]:
     """Read settings, and possibly the method, from a file such as `tune` writes."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # neither TOML nor UTF-8
+    except (ValueError, RecursionError) as error:  # neither TOML nor UTF-8, or nested too deeply
         raise ValueError(f"{path} must hold settings in TOML; got a file that cannot be read ({error}).") from None
     try:
         return {name: _from_toml_value(name, value) for name, value in document.items()}

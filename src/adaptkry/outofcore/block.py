@@ -108,7 +108,7 @@ def finished_checksum(job: PropagationJob, start: int, stop: int) -> str | None:
         record = json.loads(block.with_suffix(".json").read_text())
         checksum = record["xxh128"]
         is_finished = record["key"] == job.key and file_checksum(block.with_suffix(".npy")) == checksum
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return checksum if is_finished else None
 

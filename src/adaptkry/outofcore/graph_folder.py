@@ -12,7 +12,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from adaptkry.common import checks
 from adaptkry.common.files import check_output_folder, checked_path, exclusive_lock, visible_names
 from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.readers.paths import check_file, parsing
 from adaptkry.outofcore.manifest import (
     FORMATS,
     MANIFEST,
@@ -36,6 +37,7 @@ from adaptkry.outofcore.node_ids import check_ids, encoded
 from adaptkry.outofcore.npy_files import CHUNK_BYTES, NpyFile, file_checksum, npy_writer, save
 
 REQUIRED_ARRAYS = ("indptr", "indices")
+FLOAT32_TYPES = {"float", "halffloat", "int8", "int16", "uint8", "uint16"}  # of Parquet: exact in float32
 ARRAY_DTYPES = {
     "indptr": ("int64",),
     "indices": ("int32",),
@@ -316,24 +318,32 @@ def in_degrees(folder: GraphFolder) -> np.ndarray:
 
 
 def from_parquet(source: Path, target: Path) -> str:
-    """Write the columns of a Parquet file as one .npy [n, d] of float32 (float64 if any column is float64)."""
+    """Write the columns of a Parquet file as one .npy [n, d], of float32 if that keeps all digits, else float64."""
     try:
         import pyarrow.parquet as parquet
     except ImportError:
         raise ImportError(f"{source}: Parquet needs pyarrow. Install it: pip install 'adaptkry[files]'.") from None
-    try:
-        file = parquet.ParquetFile(source)
-    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
-        raise ValueError(f"{source} must be a Parquet file; it cannot be read ({error}). Write it again.") from None
+    with parsing(source, "a Parquet file", "Write it again."):
+        file = parquet.ParquetFile(check_file(source))
     types = [str(field.type) for field in file.schema_arrow]
     if not types:
         raise ValueError(f"{source} must have at least one column; it has none. Write the features again.")
-    dtype = np.float64 if "double" in types else np.float32
+    dtype = np.float32 if {*types} <= FLOAT32_TYPES else np.float64
     with npy_writer(target, (file.metadata.num_rows, len(types)), dtype) as writer:
-        for batch in file.iter_batches(max(1, CHUNK_BYTES // (8 * len(types)))):
+        for batch in _batches(source, file.iter_batches(max(1, CHUNK_BYTES // (8 * len(types))))):
             columns = [_numbers(source, name, column) for name, column in zip(batch.schema.names, batch, strict=True)]
             writer.write(np.stack(columns, 1).astype(dtype))
     return writer.checksum
+
+
+def _batches(source: Path, batches: Iterator[Any]) -> Iterator[Any]:
+    """Batches of a Parquet file; the error for a damaged one names the file."""
+    while True:
+        with parsing(source, "a Parquet file", "Write it again."):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
 
 
 def _numbers(source: Path, name: str, column) -> np.ndarray:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from adaptkry.common import checks
 from adaptkry.common.choices import MIXED_DIRECTIONS, STORED_DIRECTIONS
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import pick, some
 from adaptkry.common.version import VERSION
-from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.graph import Graph, loses_digits
 from adaptkry.graphs.load import load
 from adaptkry.outofcore.basis_folder import DISK_DTYPES, split_columns
 from adaptkry.outofcore.block import BlockBounds, PropagationJob
@@ -111,6 +112,7 @@ def prepare(graph, out: Path, request: Request) -> PreparedBasis:
     features, source = with_features(source, request.features, work)
     if features.dtype != np.float32:
         logger.info("features are %s, stored as %s", features.dtype, request.dtype)
+        warn_of_lost_digits(features)
     rows = shuffled(select_rows(source, request.rows), request.seed)
     check_before_sorting(source, features, len(rows), out, request)
     graphs = [oriented(source, direction, work) for direction in request.directions]
@@ -169,6 +171,17 @@ def open_graph(graph, work: Path) -> GraphFolder:
     return write_graph(loaded, work / "graph")
 
 
+def warn_of_lost_digits(features: NpyFile) -> None:
+    """Warn of columns whose values become equal in float32, judged by the first rows: bases are not scaled."""
+    x = torch.from_numpy(next(chunk for _, chunk in features.chunks()))
+    columns = loses_digits(x, x.float()).nonzero()[:, 0].tolist()
+    if columns:
+        logger.warning(
+            "%s: values in the columns %s are too close to each other or too small for float32, and become equal or 0; "
+            "subtract their mean first, or use other units", features.path, some(columns, 5),
+        )  # fmt: skip
+
+
 def with_features(source: GraphFolder, features: Path | str | None, work: Path) -> tuple[NpyFile, GraphFolder]:
     """The features to start from, and the graph with these features."""
     if features is None:
@@ -176,7 +189,7 @@ def with_features(source: GraphFolder, features: Path | str | None, work: Path) 
             raise ValueError(f"a basis needs features; {source.name} has none. Use --features FILE.npy.")
         return source.array("features"), source
     path = Path(features).expanduser()
-    if path.suffix == ".parquet" and path.is_file():
+    if path.suffix.lower() == ".parquet":
         from_parquet(path, make_work_folder(work) / "features.npy")
         path = work / "features.npy"
     found = NpyFile.open(path)
