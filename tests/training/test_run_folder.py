@@ -1,6 +1,7 @@
 """Run folders that were damaged, mixed up or forged: a run with the same predictions, or an error for users."""
 
 import copy
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from adaptkry.common.files import digest_of, signed
 from adaptkry.graphs import splits
 from adaptkry.graphs.synthetic import csbm
+from adaptkry.selection.auto import auto
+from adaptkry.selection.compare import compare
+from adaptkry.selection.tune import tune
 from adaptkry.training.fit import fit
+from adaptkry.training.predict import write_csv
 from adaptkry.training.run_folder import curves_from_csv, curves_to_csv, load_run
 
 GRAPH = csbm(nodes=40, features=4, seed=0)
@@ -231,6 +236,11 @@ def test_a_run_is_not_saved_over_files_of_the_user(name, tmp_path):
     with pytest.raises(ValueError, match=r"Use another folder"):
         run.save(tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
+    for entry in (fit, auto, tune, compare):
+        with pytest.raises(ValueError, match="the output folder must not be empty"):
+            entry(GRAPH, out="", device="cpu", epochs=1)
+    with pytest.raises(ValueError, match="must not be empty"):
+        write_csv("", run, GRAPH)
     with pytest.raises(ValueError, match="must not be empty"):
         run.save("")
     with pytest.raises(ValueError, match="must not be empty"):
@@ -251,3 +261,39 @@ def test_resuming_refuses_the_run_of_another_training_in_the_folder(saved, tmp_p
     load_run(tmp_path / "run")  # a whole run, but not that of the journal
     with pytest.raises(ValueError, match="must hold the run that its journal has recorded"):
         fit(GRAPH, splits=SPLITS, out=tmp_path / "run", resume=True, **QUICK)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("options", [{}, {"combine": "mean", "restarts": 2}], ids=["run", "ensemble"])
+def test_a_full_disk_or_an_interruption_at_any_write_is_resumed_to_the_same_files(
+    options, error, tmp_path, monkeypatch
+):
+    def train(name, **more):
+        fit(GRAPH, splits=SPLITS, out=tmp_path / name, **QUICK, **options, **more)
+
+    def files(name):
+        folder = tmp_path / name
+        return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    train("whole")
+    expected, writes = files("whole"), 0
+    while True:
+        left = [writes]
+
+        def failing(_, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", failing)
+            try:
+                train(f"failed-{writes}")
+            except (OSError, KeyboardInterrupt) as raised:
+                assert isinstance(raised, type(error))  # noqa: PT017
+            else:
+                break
+        train(f"failed-{writes}", resume=True)
+        assert files(f"failed-{writes}") == expected
+        writes += 1
+    assert writes >= 6  # the header of the journal, a checkpoint, four files of a run, a line of the journal

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks, memory, rows
+from adaptkry.common.files import checked_path
 from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick, shortened
 from adaptkry.graphs.splits import Splits
@@ -23,7 +24,7 @@ from adaptkry.models.batched import least_weights
 from adaptkry.models.recipe import Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
-from adaptkry.training.checkpoint import Checkpointer
+from adaptkry.training.checkpoint import CHECKPOINT, Checkpointer
 from adaptkry.training.data import (
     BatchOptions,
     GraphData,
@@ -143,6 +144,7 @@ def fit(
     callbacks = checked_callbacks(callbacks)
     check_resume(resume, out)
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
+    out = None if out is None else checked_path(out, "the output folder")
     is_mean = combine == "mean"
     source = open_data(data)
     if (is_mean or predict) and not isinstance(source, GraphData):
@@ -160,7 +162,7 @@ def fit(
         options = BatchOptions(device, batch_size, memory, group)
         if group.size > 1:
             group.check_same(source.digest(splits), "basis folder")
-        folder = Path(out) if out is not None and group.is_first else None  # the other processes write no files
+        folder = out if group.is_first else None  # the other processes write no files
         lock = Journal(folder, command="fit", resume=resume or is_restarted()) if folder else nullcontext()
         with lock as journal:
             key = ""
@@ -170,7 +172,7 @@ def fit(
                 journal.open(key, _request(source, recipes, splits, members, options))
             if group.broadcast(journal is not None and "run" in journal.done):
                 assert out is not None
-                return finished_run(Path(out), journal)  # it was finished before
+                return finished_run(out, journal)  # it was finished before
             prepared = source.prepare(shared, members, splits, options)
             trainer = make_trainer(prepared, members, source, splits, basis_mix)
             checkpointers = [_restored_checkpointer(journal, key, prepared, trainer)] if journal else []
@@ -193,6 +195,8 @@ def finished_run(folder: Path, journal: Journal | None) -> Run | Ensemble:
             f"{folder} must hold the run that its journal has recorded; run.json is missing or of another run. Restore "
             "it, or train again without --resume."
         )
+    if journal is not None:
+        (folder / CHECKPOINT).unlink(missing_ok=True)  # left by a kill after the run was recorded
     return load_run(folder)
 
 
