@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from adaptkry.common.rows import read, settings_of
-from adaptkry.paper.published import PAPER
+from adaptkry.paper import cells
+from adaptkry.paper.items import direction, table_2
+from adaptkry.paper.published import PAPER, quoted
+from adaptkry.paper.tables import difference_cell
 from benchmarks.pages import newest, replace_between
 
 ALTERNATIVES = ("torch_csr", "scipy")
-DIRECTED = 'direction "out", K = 4, tau = 1, hop norm'
 
 
 def speed(rows: list[dict]) -> list[str]:
@@ -70,31 +72,60 @@ def orthonormal(rows: list[dict]) -> list[str]:
 
 
 def accuracy(rows: list[dict]) -> list[str]:
-    """Return Markdown lines, one per graph: published results, then ours with one training per split and with two."""
-    lines = ["| graph | paper | published program | ours | seconds | ours, best of 2 on validation | seconds |"]
-    lines += ["|---" * 7 + "|"]
+    """Return Markdown lines, one per graph: quoted results, then ours with one training per split and with two."""
+    columns = ["graph", "paper (quoted)", "authors' program (quoted)", "ours", "seconds"]
+    columns += ["ours, best of 2 on validation", "seconds"]
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     table = PAPER["table-2"]
     printed = dict(zip(table["graphs"], table["paper"]["adaptkry"], strict=True))
     last = [row for row in rows if row["commit"] == rows[-1]["commit"]]
-    for direction in ("both", "out"):
-        for name in table["graphs"]:
-            cells = [accuracy_cell(last, name, direction, restarts) for restarts in (1, 2)]
-            if all(cells):
-                published = f"{printed[name]:.2f} | {PAPER['rerun'][name]:.2f}" if direction == "both" else "- | -"
-                title = name if direction == "both" else f"{name}, {DIRECTED}"
-                lines.append(f"| {title} | {published} | {' | '.join(cells)} |")
-    source = f"{rows[-1]['device']}, commit {rows[-1]['commit']}"
+    for name in table["graphs"]:
+        found = [accuracy_cell(last, name, restarts) for restarts in (1, 2)]
+        if all(found):
+            lines.append(f"| {name} | {printed[name]:.2f} | {quoted(PAPER['rerun'][name])} | {' | '.join(found)} |")
+    source = f"{rows[-1]['device']}, commit {rows[-1]['commit']}, torch {rows[-1]['torch']}"
     return [*lines, "", f"Mean ± standard deviation over the ten published splits, {source}."]
 
 
-def accuracy_cell(rows: list[dict], name: str, direction: str, restarts: int) -> str:
+def accuracy_cell(rows: list[dict], name: str, restarts: int) -> str:
     """Return mean and standard deviation over the chosen trainings, and the seconds of all trainings."""
     selected = [
         row for row in rows
-        if row["graph"] == name and settings_of(row)["directions"] == [direction] and row["restarts"] == restarts
+        if row["graph"] == name and settings_of(row)["directions"] == ["both"] and row["restarts"] == restarts
     ]  # fmt: skip
     scores = np.array([row["test"] for row in selected if row["chosen"]]) * 100
     return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f} | {selected[0]['run_seconds']:.1f}" if selected else ""
+
+
+def ranking(rows: list[dict]) -> list[str]:
+    """Return a sentence on the ranking of AdaptKry among the methods of Table 2, and one on its printed values."""
+    measured, item = cells.newest(rows, quick=False), PAPER["table-2"]
+    printed = table_2.printed_values(item["paper"], item["graphs"])
+    ranked = table_2.ranking_note(table_2.ranking(measured, item))
+    return [f"{ranked} {table_2.baselines_note(measured, printed, item)}"]
+
+
+def directions(rows: list[dict]) -> list[str]:
+    """Return Markdown lines, one per directed graph: the direction that validation nodes choose, and what it adds."""
+    measured, item = cells.newest(rows, quick=False), PAPER["direction"]
+    lines = ['| graph | direction, best on validation nodes | ours | compared with "both" |', "|---|---|---|---|"]
+    for graph in item["graphs"]:
+        best = direction.chosen_direction(measured, item, graph)
+        if best is not None:
+            chosen = measured[best, graph]
+            difference = difference_cell(chosen, measured["both", graph], "test")
+            gain = "-" if difference is None or best == "both" else difference["text"]
+            lines.append(f"| {graph} | {best} | {chosen.mean:.2f} ± {chosen.numbers.std(ddof=1):.2f} | {gain} |")
+    source = "the settings of `adaptkry reproduce direction`"
+    return [*lines, "", f"Mean ± standard deviation; difference on the same splits ± its corrected interval; {source}."]
+
+
+TABLES = {  # marker in the README -> the function that writes it, and its file of rows
+    "speed": (speed, "benchmarks.jsonl"),
+    "accuracy": (accuracy, "adaptkry.jsonl"),
+    "direction": (directions, "direction.jsonl"),
+    "ranking": (ranking, "table-2.jsonl"),
+}
 
 
 def replace(text: str, marker: str, lines: list[str]) -> str:
@@ -104,11 +135,18 @@ def replace(text: str, marker: str, lines: list[str]) -> str:
 
 
 def main() -> None:
-    """Write both tables to README.md."""
+    """Write all tables and sentences to README.md."""
     page = Path("README.md")
-    text = replace(page.read_text(encoding="utf-8"), "speed", speed(read("results/benchmarks.jsonl")))
-    text = replace(text, "accuracy", accuracy(read("results/adaptkry.jsonl")))
+    text = page.read_text(encoding="utf-8")
+    for marker, (lines, file) in TABLES.items():
+        text = replace(text, marker, lines(rows_of(Path("results") / file)))
     page.write_text(text, encoding="utf-8")
+
+
+def rows_of(path: Path) -> list[dict]:
+    """Read the rows of a file; those of an item under their current names."""
+    item = path.stem
+    return cells.read(path, item)[0] if item in PAPER else read(path)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""The tables of the README are written from rows."""
+"""The tables and sentences of the README are written from rows."""
 
 from pathlib import Path
 
-from benchmarks.readme import accuracy, replace, speed
-
-from adaptkry.common.rows import read
+import pytest
+from benchmarks.readme import TABLES, replace, rows_of
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_tables_of_the_readme_agree_with_the_rows():
+@pytest.mark.parametrize("marker", TABLES)
+def test_the_readme_agrees_with_the_rows(marker):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for marker, table, rows in (("speed", speed, "benchmarks.jsonl"), ("accuracy", accuracy, "adaptkry.jsonl")):
-        assert replace(text, marker, table(read(ROOT / "results" / rows))) == text
+    lines, file = TABLES[marker]
+    assert replace(text, marker, lines(rows_of(ROOT / "results" / file))) == text

@@ -47,3 +47,10 @@ def test_damaged_rows_and_rows_of_other_items_are_skipped_and_reported(row, tmp_
     assert "4 lines of the result file were skipped" in documents.markdown(section)
     assert "| 4 |" in documents.provenance([section])
     assert "tying.jsonl, line 2: not JSON" in documents.provenance([section])
+
+
+def test_earlier_measurements_of_a_cell_are_kept_apart(row):
+    rows = [row(value=value, created=created) for value, created in ((1.0, "a"), (2.0, "a"), (3.0, "b"), (4.0, "c"))]
+    (cell,) = cells.newest(rows, quick=False).values()
+    assert cell.numbers.tolist() == [4.0]
+    assert [one.numbers.tolist() for one in cell.earlier] == [[1.0, 2.0], [3.0]]

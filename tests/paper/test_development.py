@@ -90,7 +90,7 @@ def test_regret_is_the_distance_to_the_best_candidate_on_validation(row):
     shown = {line[0]: line[1]["text"] for line in regrets["rows"]}
     assert shown == {"base": "0.00", "suggested": "2.00", "gcn": "-3.00"}
     assert (
-        scores["rows"][0][-1]["text"] == f"+9.00 ± {12.706 * 1:.2f}"
+        scores["rows"][0][-1]["text"] == f"+9.00 ± {12.7062 * 2**0.5 * (1 / 2 + 1 / 3) ** 0.5:.2f}"
     )  # differences 10 and 8: t of 1 degree, s / sqrt 2
 
 

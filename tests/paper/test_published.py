@@ -23,7 +23,7 @@ def test_every_item_has_a_name_a_module_and_an_entry_in_the_same_order():
 
 def test_placeholders_in_reasons_are_replaced():
     reasons = PAPER["table-2"]["reasons"]
-    assert reasons["adaptkry/chameleon"].endswith(" gives 74.00.")
+    assert reasons["adaptkry/chameleon"].endswith(" gives 74.00 ± 1.30.")
     assert not [text for item in PAPER.values() for text in item.get("reasons", {}).values() if "{" in text]
 
 

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from adaptkry.common.intervals import corrected_half_width
 from adaptkry.common.rows import read, settings_of
 from adaptkry.graphs.splits import ADAPTKRY_SEEDS, BERNNET_SEEDS
 from adaptkry.models.recipe import Recipe
 from adaptkry.paper import cells
+from adaptkry.paper.cells import MeasuredCell
 from adaptkry.paper.items import table_2
 from adaptkry.paper.measure import RunOptions
 from adaptkry.paper.published import PAPER
@@ -62,3 +65,50 @@ def test_every_training_has_the_settings_and_seeds_of_its_rows(jobs):
 def test_rows_exist_for_every_printed_value():
     names = {(row["row"], row["column"]) for row in read(RESULTS / "table-2.jsonl") if not row["quick"]}
     assert names >= {(method, graph) for method in PAPER["table-2"]["paper"] for graph in PAPER["table-2"]["graphs"]}
+
+
+def scored(row, method, graph, scores, seeds=(0, 1, 2)):
+    rows = [row("table-2", **{"row": method, "column": graph}, split=i, split_seed=seed, test=score)
+            for i, (score, seed) in enumerate(zip(scores, seeds, strict=True))]  # fmt: skip
+    return {(method, graph): MeasuredCell(tuple(rows))}
+
+
+ITEM = {
+    "graphs": ["g", "h"],
+    "margin": 1.0,
+    "paper": {"gcn": [80.0, 70.0], "mlp": [81.0, 60.0], "adaptkry": [90.0, 65.0]},
+}
+
+
+def test_the_ranking_is_that_of_the_rows_and_differences_are_paired_with_corrected_intervals(row):
+    measured = (
+        scored(row, "gcn", "g", (0.70, 0.71, 0.72)) | scored(row, "mlp", "g", (0.60, 0.60, 0.60))
+        | scored(row, "adaptkry", "g", (0.80, 0.80, 0.83))
+        | scored(row, "gcn", "h", (0.90, 0.91, 0.92)) | scored(row, "adaptkry", "h", (0.80, 0.80, 0.83))
+    )  # fmt: skip
+    first, second = table_2.ranking(measured, ITEM)
+    assert (first["printed"], first["printed_rank"], first["ours"], first["rank"]) == ("adaptkry", 1, "adaptkry", 1)
+    assert (first["other"], first["splits"]) == ("gcn", 3)
+    differences = np.array([10.0, 9.0, 11.0])
+    assert first["difference"] == pytest.approx(10)
+    assert first["half_width"] == pytest.approx(corrected_half_width(differences, 1 / 3))
+    assert (second["printed"], second["printed_rank"], second["ours"], second["rank"]) == ("gcn", 2, "gcn", 2)
+    note = table_2.ranking_note([first, second])
+    assert "highest mean on 1 of 2 graphs; in our rows on 1 of 2, behind gcn on h." in note
+    assert "excludes zero on g." in note
+    unclear = table_2.ranking_note([first | {"half_width": 10.5}])
+    assert "in our rows on 1 of 1. The corrected" in unclear
+    assert "excludes zero on none of them" in unclear
+
+
+def test_splits_of_other_seeds_are_not_paired(row):
+    measured = scored(row, "gcn", "g", (0.7, 0.1, 0.7), (0, 7, 2)) | scored(row, "adaptkry", "g", (0.8, 0.9, 0.8))
+    (only,) = table_2.ranking(measured, ITEM)
+    assert (only["splits"], only["difference"]) == (2, pytest.approx(10))
+
+
+def test_the_ranking_of_the_repository_is_stated_in_its_documents():
+    measured = cells.newest(cells.read(RESULTS / "table-2.jsonl", "table-2")[0], quick=False)
+    note = table_2.ranking_note(table_2.ranking(measured, PAPER["table-2"]))
+    for name in ("README.md", "docs/reproduction.md", "docs/methods.md"):
+        assert note in (RESULTS.parent / name).read_text(encoding="utf-8")

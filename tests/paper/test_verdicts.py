@@ -53,8 +53,8 @@ def test_a_cell_that_holds_only_within_our_interval_is_listed_with_its_reason(ro
     notes = verdict_notes(wide, {("a", "g"): 80.0}, item)
     assert notes[0].startswith("1 of 1 printed value holds")
     assert notes[1:] == ["a, g (within our interval only): few splits."]
-    assert table_2.baselines_note(wide, {("a", "g"): 80.0}, item).startswith("0 of 1 cells of the baselines")
-    assert table_2.baselines_note(wide, {("a", "g"): 78.0}, item).startswith("1 of 1 cells of the baselines")
+    for printed, counts in ((80.0, "0 are within"), (78.0, "1 are within")):
+        assert f"Of the 1 cells of the baselines, {counts}" in table_2.baselines_note(wide, {("a", "g"): printed}, item)
 
 
 def test_the_rule_for_low_pass_filters_agrees_with_the_curves_of_the_paper():
@@ -87,3 +87,22 @@ def test_the_two_claims_about_tau_can_hold_and_can_fail(row, cora, squirrel, ver
         found["squirrel", f"{tau:g}"] = MeasuredCell((row(value=50 + squirrel * tau),))
     notes = tau_sensitivity.claims(found, PAPER["tau-sensitivity"])
     assert [text.rpartition(": ")[2] for text in notes] == [f"{word}." for word in verdicts]
+
+
+def test_cells_above_need_a_reason_as_much_as_cells_below(row):
+    found = {(name, "x"): MeasuredCell((row(value=value),)) for name, value in (("a", 1.0), ("b", 20.0), ("c", 21.0))}
+    printed = {(name, "x"): 9.0 for name in "abc"}
+    notes = verdict_notes(found, printed, {"margin": 1.0, "reasons": {"c/x": "It is refitted."}})
+    assert notes[1:] == ["a, x (below); b, x (above): no reason is known to us.", "c, x (above): It is refitted."]
+    notes = verdict_notes(found, printed, {"margin": 1.0, "reason": "No settings."})
+    assert notes[1:] == ["a, x (below); b, x (above); c, x (above): No settings."]
+
+
+def test_cells_of_baselines_are_counted_on_both_sides(row):
+    values = {"a": 89.5, "b": 95.0, "c": 80.0, "adaptkry": 70.0}
+    found = {(name, "g"): MeasuredCell((row(value=value),)) for name, value in values.items()}
+    note = table_2.baselines_note(found, {key: 90.0 for key in found}, {"margin": 1.0})
+    assert note == (
+        "Of the 3 cells of the baselines, 1 are within 1.0 point of the printed value, 1 are above it by more, and 1 "
+        "below it by more."
+    )

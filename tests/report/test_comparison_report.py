@@ -1,4 +1,4 @@
-from adaptkry.report.comparison_report import comparison_report
+from adaptkry.report.comparison_report import CORRECTED, comparison_report
 
 ROW = {"test": 0.5, "scheme": "stratified"}
 GOOD = {
@@ -14,7 +14,7 @@ FAILED = {"method": "d", "failed": "out of memory", "mean": None, "rows": [], "t
 def test_a_comparison_names_the_best_and_those_not_significantly_worse():
     found = comparison_report([GOOD, NEAR, FAR, FAILED], ["few nodes"], "cora", "accuracy", {"version": "1"})
     assert found["lead"].startswith("a has the best mean: 80.00 % test accuracy over 2 stratified splits.")
-    assert found["lead"].endswith("Not significantly worse (95 %): b.")
+    assert found["lead"].endswith(f"Not significantly worse (95 %, {CORRECTED}): b.")
     (shown,) = found["tables"]
     line = dict(zip(shown["columns"], shown["rows"][1], strict=True))
     assert line["to the best"] == {"text": "-1.00 ± 2.00", "sort": -0.01, "verdict": ""}

@@ -360,7 +360,9 @@ def test_effects_compare_the_best_trials_of_two_values():
     assert (best["value"], best["trials"], best["difference"]) == ("0.5", 1, 0.0)
     assert (other["value"], other["trials"]) == ("1.0", 2)
     assert other["difference"] == pytest.approx(-0.15)
-    assert other["half_width"] == pytest.approx(12.7062 * np.std([-0.1, -0.2], ddof=1) / np.sqrt(2), rel=1e-4)
+    assert other["half_width"] == pytest.approx(
+        12.7062 * np.std([-0.1, -0.2], ddof=1) * np.sqrt(1 / 2 + 1 / 3), rel=1e-4
+    )
 
 
 def test_auto_is_public_and_takes_texts_as_time_limits():

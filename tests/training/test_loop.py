@@ -149,6 +149,7 @@ def test_a_loss_that_is_not_finite_stops_only_that_member():
     assert found.state["failed_epoch"][[0, 2]].tolist() == [-1, -1]
     assert not bool(found.state.running[1])
     failed = int(found.state["failed_epoch"][1])
+    assert failed == int(torch.isfinite(found.state["curve/loss"][:, 1]).sum())  # the first epoch without a finite loss
     assert bool(found.state["curve/validation"][failed + 1 :, 1].isnan().all())
     torch.testing.assert_close(logits(found)[2], logits(train([MEMBERS[2]]))[0], rtol=0, atol=1e-10)
 

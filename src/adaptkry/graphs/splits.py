@@ -87,6 +87,10 @@ class Splits:
         """Number and scheme in words, such as "5 stratified splits"."""
         return f"{len(self)} {self.scheme} split{'s' * (len(self) != 1)}"
 
+    def sizes(self, split: int) -> dict[str, int]:
+        """The numbers of nodes of one split, as in result rows: train_nodes, validation_nodes and test_nodes."""
+        return {f"{part}_nodes": int(getattr(self, part)[split].sum()) for part in PARTS}
+
     def take(self, count: int) -> "Splits":
         """The first `count` splits; the warnings, which are about all splits, are kept."""
         if not 1 <= checks.count(count, "the number of splits") <= len(self):

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from adaptkry.common.intervals import corrected_half_width, half_width, nodes_ratio
 from adaptkry.common.rows import created_of, lines
-from adaptkry.selection.compare import half_width, test_scores
+from adaptkry.selection.compare import test_scores
 
 RESULT_KEYS = ("value", "test", "text")  # every row has at least one of them
 REQUIRED_KEYS = ("item", "row", "column", "created", "quick", "commit", "device")
@@ -19,6 +20,7 @@ class MeasuredCell:
     """The rows of one cell, with the mean and the 95 % confidence interval of their numbers."""
 
     rows: tuple[dict, ...]
+    earlier: tuple["MeasuredCell", ...] = ()  # older measurements of the same cell, oldest first
 
     @property
     def text(self) -> str | None:
@@ -39,6 +41,11 @@ class MeasuredCell:
         return {row["split"]: 100 * row[score] for row in chosen if row[score] is not None}
 
     @property
+    def split_seeds(self) -> dict[int, int | None]:
+        """The seed of every split; None if it is not known or the split is fixed."""
+        return {row["split"]: row.get("split_seed") for row in self.rows if "split" in row}
+
+    @property
     def has_result(self) -> bool:
         """Whether the cell has a text or a number: False if every training failed."""
         return self.text is not None or len(self.numbers) > 0
@@ -53,6 +60,12 @@ class MeasuredCell:
         """Half the width of the 95 % confidence interval of the mean; 0 for a single number."""
         return half_width(self.numbers)
 
+    @property
+    def validation(self) -> float:
+        """The mean validation score of the chosen trainings, in per cent; one that failed counts as 0."""
+        chosen = [row for row in self.rows if row.get("chosen", True)]
+        return 100 * sum(row["validation"] or 0.0 for row in chosen) / len(chosen)
+
     def mean_text(self, decimals: int = 2) -> str:
         """Format the mean with half the width of its interval; counts are formatted as integers."""
         if isinstance(self.rows[0].get("value"), int):
@@ -62,9 +75,18 @@ class MeasuredCell:
 
 
 def paired_differences(cell: MeasuredCell, base: MeasuredCell, score: str = "test") -> np.ndarray:
-    """Return the scores of a cell minus those of another on the same splits, in points."""
-    ours, theirs = cell.scores(score), base.scores(score)
-    return np.array([ours[split] - theirs[split] for split in ours if split in theirs])
+    """Return the scores of a cell minus those of another on the same splits, in points.
+
+    Splits with the same number but another seed are not the same: two lists of published seeds differ in three places.
+    """
+    ours, theirs, seeds, other_seeds = cell.scores(score), base.scores(score), cell.split_seeds, base.split_seeds
+    same = [split for split in ours if split in theirs and len({seeds[split], other_seeds[split]} - {None}) < 2]
+    return np.array([ours[split] - theirs[split] for split in same])
+
+
+def difference_half_width(cell: MeasuredCell, base: MeasuredCell, score: str = "test") -> float:
+    """Return half the width of the corrected 95 % interval of the mean of `paired_differences`, in points."""
+    return corrected_half_width(paired_differences(cell, base, score), nodes_ratio(cell.rows, score))
 
 
 Cells = dict[tuple[str, str], MeasuredCell]  # (row, column) -> cell
@@ -100,10 +122,15 @@ def problem(row: Any, item: str) -> str | None:
 
 def newest(rows: Sequence[dict[str, Any]], quick: bool) -> Cells:
     """Group the rows of the last measurement of each cell; either those of quick runs or the others."""
-    groups: dict[tuple[str, str], list[dict]] = {}
+    groups: dict[tuple[str, str], list[list[dict]]] = {}
     for row in rows:
         if row["quick"] == quick:
-            key = (row["row"], row["column"])
-            group = groups.get(key, [])
-            groups[key] = [*group, row] if group and group[0]["created"] == row["created"] else [row]
-    return {key: MeasuredCell(tuple(group)) for key, group in groups.items()}
+            measured = groups.setdefault((row["row"], row["column"]), [])
+            if measured and measured[-1][0]["created"] == row["created"]:
+                measured[-1].append(row)
+            else:
+                measured.append([row])
+    return {
+        key: MeasuredCell(tuple(last), tuple(MeasuredCell(tuple(group)) for group in earlier))
+        for key, (*earlier, last) in groups.items()
+    }

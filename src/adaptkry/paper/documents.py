@@ -25,6 +25,12 @@ our mean ± half the width of its 95 % confidence interval over splits, then in 
 difference, then the verdict: *holds* (the difference is at most the item's margin, or at most half the width of our
 interval), *above* or *below*. Settings and printed values are in `src/adaptkry/paper/paper.toml`, the rules for
 verdicts in `src/adaptkry/paper/verdicts.py`.
+
+Intervals of means treat splits as independent. They are not: all splits divide the same nodes, so that these intervals
+are too narrow for claims about other splits. Where differences between methods on the same splits are given, their
+intervals are corrected for this (Nadeau and Bengio, 2003). No interval is corrected for the number of methods, settings
+or cells that are compared: the best of many is partly lucky, and of twenty values that are right, one is expected
+outside its interval.
 """
 QUICK = """
 **This was a quick run** (two splits, few epochs, built-in graphs in place of missing ones). It shows that every item
@@ -38,10 +44,12 @@ Not in the paper: how default settings were chosen, and what they and further in
 PROVENANCE = """## Provenance of the rows
 
 Dates, commits, devices and seconds differ from run to run, and so do the measured running times (an item of this page).
-Everything else is the same on the same device.
+Everything else is the same on the same device with the same version of torch. A commit with + had uncommitted changes:
+such rows cannot be reproduced from the commit alone. `constraints.txt` pins the version of torch for new installations;
+rows with another version were measured on the GPU machine, which had that one.
 
-| item | rows | created | commit | device | splits | seconds of training | lines skipped |
-|---|---|---|---|---|---|---|---|
+| item | rows | created | commit | device | torch | splits | seconds of training | lines skipped |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -125,11 +133,12 @@ def provenance(sections: Sequence[Section]) -> str:
     for item in sections:
         source = origin(item.rows)
         splits = len({row["split"] for row in item.rows if "split" in row}) or "-"
+        versions = ", ".join(sorted({row["torch"] for row in item.rows if "torch" in row}))
         times = {(r["row"], r["column"]): r["cell_seconds"] for r in item.rows if "cell_seconds" in r}
         seconds = f"{sum(times.values()):.0f}" if times else "-"
         lines.append(
             f"| {item.name} | {len(item.rows)} | {source['created'] or '-'} | {source['commit'] or '-'} | "
-            f"{source['device'] or '-'} | {splits} | {seconds} | {len(item.skipped)} |"
+            f"{source['device'] or '-'} | {versions or '-'} | {splits} | {seconds} | {len(item.skipped)} |"
         )
     skipped = [f"- skipped: {text}" for item in sections for text in item.skipped[:20]]
     return PROVENANCE + "\n".join([*lines, "", *skipped]).rstrip() + "\n"

@@ -15,13 +15,18 @@ def load() -> dict[str, Any]:
     return items
 
 
-def replace_placeholders(reason: str, phrases: dict[str, str], accuracies: dict[str, float]) -> str:
-    """Replace {PHRASE} by its text and {graph} by the accuracy of the authors' program on it.
+def replace_placeholders(reason: str, phrases: dict[str, str], accuracies: dict[str, list[float]]) -> str:
+    """Replace {PHRASE} by its text and {graph} by mean and deviation of the authors' program on it.
 
-    >>> replace_placeholders("{PROGRAM} {cora}.", {"PROGRAM": "It gives"}, {"cora": 89.06})
-    'It gives 89.06.'
+    >>> replace_placeholders("{PROGRAM} {cora}.", {"PROGRAM": "It gives"}, {"cora": [89.06, 1.24]})
+    'It gives 89.06 ± 1.24.'
     """
-    return reason.format(**phrases, **{graph: f"{value:.2f}" for graph, value in accuracies.items()})
+    return reason.format(**phrases, **{graph: quoted(values) for graph, values in accuracies.items()})
+
+
+def quoted(values: list[float]) -> str:
+    """Format mean and standard deviation."""
+    return f"{values[0]:.2f} ± {values[1]:.2f}"
 
 
 PAPER = load()

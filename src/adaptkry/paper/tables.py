@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from adaptkry.paper.cells import Cells, MeasuredCell, paired_differences
+from adaptkry.paper.cells import Cells, MeasuredCell, difference_half_width, paired_differences
 from adaptkry.paper.verdicts import ABOVE, BELOW, HOLDS, is_reached, verdict
 from adaptkry.report import elements
 from adaptkry.report.elements import counted
-from adaptkry.selection.compare import half_width
 
 Printed = dict[tuple[str, str], Any]  # (row, column) -> printed value
 OURS = "ours ± 95 % half-width"
@@ -25,6 +24,7 @@ def result_table(
     """Return a table of measured and printed values; a cell that was not measured shows the printed value only."""
     lines = [[row, *(result_cell(cells.get((row, c)), printed.get((row, c)), item) for c in columns)] for row in rows]
     note = f"{OURS} (printed, difference), verdict" if printed else OURS
+    note = "; ".join([note, *item.get("table_notes", ())])
     return elements.table(title, ["", *columns], lines, note=note)
 
 
@@ -45,13 +45,14 @@ def result_cell(cell: MeasuredCell | None, printed: Any, item: dict) -> dict | N
 
 
 def difference_cell(cell: MeasuredCell | None, base: MeasuredCell | None, score: str) -> dict | None:
-    """Return the mean difference of two cells on the same splits, in points, with half the width of its interval."""
+    """Return the mean difference of two cells on the same splits, in points, with its corrected interval."""
     if cell is None or base is None:
         return None
     differences = paired_differences(cell, base, score)
     if not len(differences):
         return elements.cell("failed")
-    return elements.cell(f"{differences.mean():+.2f} ± {half_width(differences):.2f}", float(differences.mean()))
+    half = difference_half_width(cell, base, score)
+    return elements.cell(f"{differences.mean():+.2f} ± {half:.2f}", float(differences.mean()))
 
 
 def signed(difference: float, places: int) -> str:
@@ -61,15 +62,18 @@ def signed(difference: float, places: int) -> str:
 
 
 def verdict_notes(cells: Cells, printed: Printed, item: dict) -> list[str]:
-    """Return notes: how many printed values hold, and each reason for differences with the cells it applies to."""
+    """Return notes: how many printed values hold, and each reason for differences with the cells it applies to.
+
+    Cells above need a reason as much as cells below.
+    """
     measured = {key: cells[key] for key in printed if key in cells and cells[key].has_result}
     verdicts = {key: verdict(cell, printed[key], item["margin"]) for key, cell in measured.items()}
     cells_by_reason: dict[str, list[str]] = {}
     for (row, column), decided in verdicts.items():
-        reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if decided == BELOW else None)
+        reason = item.get("reasons", {}).get(f"{row}/{column}", item.get("reason") if decided != HOLDS else None)
         # holds although it is below the margin, because our interval is wide
         is_short = decided == HOLDS and not is_reached(cells[row, column], printed[row, column], item["margin"])
-        if decided == BELOW or (reason and (decided == ABOVE or is_short)):
+        if decided != HOLDS or (reason and is_short):
             cell = f"{row}, {column} ({'within our interval only' if is_short else decided})"
             cells_by_reason.setdefault(reason or NO_REASON, []).append(cell)
     return [

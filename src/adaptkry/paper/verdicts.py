@@ -37,6 +37,11 @@ def claim_verdict(is_true: bool) -> str:
     return HOLDS if is_true else "does not hold"
 
 
+def is_within(cell: MeasuredCell, printed: Any, margin: float) -> bool:
+    """Return whether ours differs from the printed number by at most the margin, ignoring our interval."""
+    return abs(cell.mean - printed) <= margin
+
+
 def is_reached(cell: MeasuredCell, printed: Any, margin: float) -> bool:
     """Return whether ours is at least the printed number minus the margin, ignoring our interval; True for text."""
     return cell.text is not None or cell.mean >= printed - margin

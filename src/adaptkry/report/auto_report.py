@@ -5,20 +5,22 @@ from typing import Any
 
 import numpy as np
 
+from adaptkry.common.intervals import corrected_half_width
 from adaptkry.report.elements import TableCell, cell, chart, series, table
 from adaptkry.report.run_report import percent, plain
 from adaptkry.selection.auto_result import AutoResult
-from adaptkry.selection.compare import half_width
 from adaptkry.selection.trial import Trial
 
 LONG_NAMES = {"mlp": "features alone (mlp)"}  # names of baselines in tables and sentences
 COMPARED_NOTE = (
-    "95 % interval: confidence interval of the mean over splits (Student's t). To the ensemble: mean difference over "
-    "the same splits, in percentage points, with its 95 % interval. Every training was chosen on validation nodes."
+    "95 % interval: confidence interval of the mean over splits (Student's t), as if they were independent; they share "
+    "nodes. To the ensemble: mean difference over the same splits, in percentage points, with its 95 % interval, which "
+    "is corrected for shared nodes (Nadeau and Bengio). Every training was chosen on validation nodes."
 )
 MATTERED_NOTE = (
-    "Mean difference of validation scores over the same splits, in percentage points, with its 95 % interval: the best "
-    "trial with a value, compared with the best trial of all. More trials have the values that looked best."
+    "Mean difference of validation scores over the same splits, in percentage points, with its 95 % interval "
+    "(corrected for splits that share nodes): the best trial with a value, compared with the best trial of all. More "
+    "trials have the values that looked best, and nothing is corrected for the number of trials."
 )
 TRIALS_NOTE = (
     "Settings: those that differ from the first trial of the method, which has the suggested or published settings."
@@ -126,7 +128,8 @@ def about_edges(result: AutoResult) -> str:
     single, mlp = (np.array(entries[name]["scores"], dtype=float) for name in ("best single training", "mlp"))  # [s]
     differences = single - mlp  # NaN where one of them was not tested
     differences = differences[~np.isnan(differences)]
-    gain, half = float(differences.mean()) if len(differences) else 0.0, half_width(differences)
+    gain = float(differences.mean()) if len(differences) else 0.0
+    half = corrected_half_width(differences, result.test_ratio)
     spread = f" ± {100 * half:.2f}" if half else ""
     if gain > half:
         return f"{sentence} The edges add {100 * gain:.2f}{spread} points to features alone (best single training)."

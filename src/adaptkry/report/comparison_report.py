@@ -8,10 +8,13 @@ COMPARISON_COLUMNS = (
     "method", "mean ± std", "95 % interval", "to the best", "seconds", "parameters", "peak MiB", "tried",
     "could not run",
 )  # fmt: skip
+CORRECTED = "corrected for splits that share nodes, not for the number of methods"
 COMPARISON_NOTE = (
-    "95 % interval: confidence interval of the mean over splits (Student's t). To the best: mean paired difference to "
-    "the best method over the same splits, in percentage points, with its 95 % interval. Tried: number of settings "
-    "that were compared on validation nodes; seconds and peak memory include all of them."
+    "95 % interval: confidence interval of the mean over splits (Student's t), as if they were independent; they share "
+    "nodes. To the best: mean paired difference to the best method over the same splits, in percentage points, with "
+    "its 95 % interval, which is corrected for shared nodes (Nadeau and Bengio) but not for the number of methods: the "
+    "best of many is partly lucky. Tried: number of settings that were compared on validation nodes; seconds and peak "
+    "memory include all of them."
 )
 
 
@@ -59,8 +62,8 @@ def best_method(ranked: Sequence[dict], metric: str) -> str:
         if entry["difference"] is not None and entry["difference"] + entry["difference_half_width"] >= 0
     ]
     if not close:
-        return f"{sentence} All other methods are significantly worse (95 %)."
-    return f"{sentence} Not significantly worse (95 %): {', '.join(close)}."
+        return f"{sentence} All other methods are significantly worse (95 %, {CORRECTED})."
+    return f"{sentence} Not significantly worse (95 %, {CORRECTED}): {', '.join(close)}."
 
 
 def comparison_cells(entry: dict) -> dict[str, TableCell]:

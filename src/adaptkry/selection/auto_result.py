@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from adaptkry.common.intervals import FORMER_RATIO, corrected_half_width, nodes_ratio
 from adaptkry.graphs.splits import Splits
-from adaptkry.selection.compare import half_width, summarise
+from adaptkry.selection.compare import summarise
 from adaptkry.selection.trial import Trial
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble, candidates_of, score
@@ -45,12 +46,17 @@ class AutoResult:
         """Predict class probabilities: [n, c]."""
         return self.ensemble.probabilities(data)
 
+    @property
+    def test_ratio(self) -> float:
+        """Number of test nodes per training node."""
+        return nodes_ratio([result.to_row() for result in self.ensemble.results])
+
     def comparison(self) -> list[dict[str, Any]]:
         """Return the test scores of the baselines and of the ensemble, which is the last entry.
 
         Each entry has `name`, `scores` per split [s] (None if not tested), `mean`, `std`, `low` and `high` (the 95 %
-        interval of the mean), and the mean difference to the ensemble over the same splits, `difference`, with its
-        `half_width`.
+        interval of the mean), and the mean difference to the ensemble over the same splits, `difference`, with the
+        `half_width` of its corrected interval (see `common.intervals`).
         """
         scores = {name: np.array(values, dtype=float) for name, values in self.baselines.items()}
         scores["ensemble"] = self.ensemble.test_scores
@@ -61,7 +67,7 @@ class AutoResult:
             plain = [None if np.isnan(score) else float(score) for score in of_splits]  # NaN is not valid JSON
             entry = {"name": name, "scores": plain, **summarise(of_splits)}
             entry["difference"] = float(known.mean()) if len(known) else None
-            found.append(entry | {"half_width": half_width(known)})
+            found.append(entry | {"half_width": corrected_half_width(known, self.test_ratio)})
         return found
 
     def summary(self) -> str:
@@ -114,7 +120,8 @@ def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
     Trainings that the time limit ended are left out. Factors other than the method are compared among trials of
     adaptkry. Each entry has the factor, the value, the number of trials with it, and the mean difference of the
-    validation scores over the splits with half the width of its 95 % interval; the best trial has difference 0.
+    validation scores over the splits with half the width of its corrected 95 % interval; the best trial has
+    difference 0.
     """
     good = [trial for trial in trials if trial["state"] == "complete" and trial.get("is_whole", True)]
     found = []
@@ -132,7 +139,7 @@ def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
             differences = np.array(top["validations"]) - np.array(best["validations"])
             found.append(
                 {"factor": factor, "value": value, "trials": len(having), "difference": float(differences.mean()),
-                 "half_width": half_width(differences)}
+                 "half_width": corrected_half_width(differences, top.get("validation_ratio", FORMER_RATIO))}
             )  # fmt: skip
     return found
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from adaptkry.common import errors, memory, rows
 from adaptkry.common.files import digest_of, read_signed, signed, write
+from adaptkry.common.intervals import corrected_half_width, half_width, nodes_ratio
 from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
@@ -142,15 +142,8 @@ def summarise(scores: np.ndarray) -> dict[str, float | None]:
     return {"mean": mean, "std": float(good.std(ddof=1)), "low": max(0.0, mean - half), "high": min(1.0, mean + half)}
 
 
-def half_width(numbers: np.ndarray) -> float:
-    """Return half the width of the 95 % confidence interval of the mean; 0 for a single number."""
-    if len(numbers) < 2:
-        return 0.0
-    return float(special.stdtrit(len(numbers) - 1, 0.975) * numbers.std(ddof=1) / np.sqrt(len(numbers)))
-
-
 def rank(entries: list[Entry]) -> list[Entry]:
-    """Sort by mean, best first; add to each entry its paired difference to the best over the same splits."""
+    """Sort by mean, best first; add to each entry its paired difference to the best, with its corrected interval."""
     good = [entry for entry in entries if entry["mean"] is not None]
     best = max(good, key=lambda entry: entry["mean"], default=None)
     for entry in good:
@@ -160,7 +153,8 @@ def rank(entries: list[Entry]) -> list[Entry]:
             if row["test"] is not None and best_row["test"] is not None
         ]
         entry["difference"] = float(np.mean(differences)) if differences else None
-        entry["difference_half_width"] = half_width(np.array(differences)) if differences else None
+        ratio = nodes_ratio(entry["rows"])
+        entry["difference_half_width"] = corrected_half_width(np.array(differences), ratio) if differences else None
     return sorted(entries, key=lambda entry: -np.inf if entry["mean"] is None else entry["mean"], reverse=True)
 
 

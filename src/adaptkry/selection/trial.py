@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from adaptkry.common import errors, rows, timing
+from adaptkry.common.intervals import nodes_ratio
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe
 from adaptkry.training.data import GraphData, batch_size_that_fits
@@ -72,6 +73,8 @@ def train_trials(
         parts = (recipes[:half], recipes[half:])
         return [trained for part in parts for trained in train_trials(data, part, splits, device, **options)]
     common = {"graph": data.name, "metric": data.info.metric, "scheme": splits.scheme, "splits": len(splits)}
+    sizes = [splits.sizes(split) for split in range(len(splits))]
+    common |= {"validation_ratio": nodes_ratio(sizes, "validation")}
     common |= {"split_seeds": list(splits.seeds), **rows.provenance(torch_device)}
     found = []
     for number, recipe in enumerate(recipes):

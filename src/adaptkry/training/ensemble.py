@@ -170,7 +170,8 @@ def combine_runs(
             graph=source.name, settings=settings, split=i, scheme=splits.scheme, seed=0, metric=metric,
             split_seed=splits.seeds[i] if i < len(splits.seeds) else None,
             validation=validation[i] if i in is_used else None, test=tested[i] if i in is_used else None,
-            epoch=-1, failed=None if i in is_used else "all members of the split failed", **provenance,
+            epoch=-1, failed=None if i in is_used else "all members of the split failed",
+            **splits.sizes(i), **provenance,
         )
         for i in range(len(splits))
     ]  # fmt: skip

@@ -36,6 +36,9 @@ class Result:
     torch: str
     python: str
     chosen: Annotated[bool, "chosen"] = True  # the best on validation among the restarts of its split
+    train_nodes: int | None = None  # sizes of the parts of its split; None in rows of older versions
+    validation_nodes: int | None = None
+    test_nodes: int | None = None
 
     def to_row(self) -> dict[str, Any]:
         """Return plain data that can be written as JSON."""
@@ -81,6 +84,7 @@ def make_results(
                 test=None if has_failed else scores[i],
                 epoch=epoch[i],
                 failed=f"loss was not finite in epoch {int(failed[i])}" if failed[i] >= 0 else None,
+                **splits.sizes(member.split),
                 **provenance,
             )
         )

@@ -4,12 +4,11 @@ import numpy as np
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.suggest import suggest
-from adaptkry.paper.cells import Cells, paired_differences
+from adaptkry.paper.cells import Cells, difference_half_width, paired_differences
 from adaptkry.paper.development import DEVELOPMENT, changed
 from adaptkry.paper.measure import Measurement, RunOptions, development_splits, trained_together
 from adaptkry.paper.tables import difference_cell
 from adaptkry.report import elements
-from adaptkry.selection.compare import half_width
 from adaptkry.training.data import GraphData
 
 BASE = "base"
@@ -51,15 +50,12 @@ def section(cells: Cells, item: dict) -> dict:
 
 def outcomes(cells: Cells, ingredient: str, graphs: list[str], score: str) -> list:
     """Return the mean difference over graphs, and the numbers of graphs where the ingredient wins and loses."""
-    found = [
-        differences
-        for g in graphs
-        if (ingredient, g) in cells and (BASE, g) in cells
-        and len(differences := paired_differences(cells[ingredient, g], cells[BASE, g], score))
-    ]  # fmt: skip
-    if not found:
+    pairs = [(cells[ingredient, g], cells[BASE, g]) for g in graphs if (ingredient, g) in cells and (BASE, g) in cells]
+    pairs = [pair for pair in pairs if len(paired_differences(*pair, score))]
+    if not pairs:
         return [None, 0, 0]
-    means, halves = (np.array([statistic(d) for d in found]) for statistic in (np.mean, half_width))
+    means = np.array([paired_differences(*pair, score).mean() for pair in pairs])
+    halves = np.array([difference_half_width(*pair, score) for pair in pairs])
     return [
         elements.cell(f"{means.mean():+.2f}", means.mean()),
         int((means > halves).sum()),

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from adaptkry.models.recipe import recipe
-from adaptkry.paper.cells import Cells, MeasuredCell
+from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import Measurement, RunOptions, training
 from adaptkry.paper.tables import Printed, cell_series, result_table, verdict_notes
 from adaptkry.report import elements
@@ -14,7 +14,8 @@ VARIANTS = (  # trained variants; of those of OrthKry, the best on validation no
 )  # fmt: skip
 VARIANTS_NOTE = (
     "Variants of OrthKry: terms have unit norm, or the norm of X (kept norms); dropout on the entries of terms as for "
-    "AdaptKry, or none (no term dropped). How often each variant was best on validation nodes: {counts}."
+    "AdaptKry, or none (no term dropped). How often each variant was best on validation nodes: {counts}. OrthKry is "
+    "thus the best of two to four forms, and AdaptKry has one: comparisons of the two favour OrthKry."
 )
 
 
@@ -50,16 +51,11 @@ def best_variants(cells: Cells) -> tuple[Cells, Counter]:
     for row, column in cells:
         plain, _, variant = row.partition(", ")
         kept = best.get((plain, column), "")
-        if validation(cells[row, column]) > validation(shown.get((plain, column), cells[row, column])):
+        if cells[row, column].validation > shown.get((plain, column), cells[row, column]).validation:
             shown[plain, column], kept = cells[row, column], variant
         if plain.endswith("orthkry"):
             best[plain, column] = kept
     return shown, Counter(best.values())
-
-
-def validation(cell: MeasuredCell) -> float:
-    """Return the mean validation score of a cell."""
-    return sum(row["validation"] or 0.0 for row in cell.rows) / len(cell.rows)
 
 
 def printed_by_degree(item: dict) -> Printed:

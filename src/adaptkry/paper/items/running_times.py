@@ -52,12 +52,13 @@ def times(graph: Graph, degree: int, settings: dict, options: RunOptions) -> lis
 def section(cells: Cells, item: dict) -> dict:
     """Return tables of times and of measured and printed ratios, and whether the orthonormal basis is fast enough."""
     graphs, lines = list(item["paper"]["adaptkry"]), ratios(cells, item)
-    largest = max((line[2] for line in lines if line[2] is not None), default=None)
+    newest, of_all = largest_ratio(cells, item), largest_ratio(cells, item, earlier=True)
     notes = []
-    if largest is not None:
-        notes = [f"The orthonormal basis takes at most {largest:.2f} times as long as the Krylov basis "
+    if newest is not None and of_all is not None:
+        notes = [f"The orthonormal basis takes at most {newest:.2f} times as long as the Krylov basis in the newest "
+                 f"measurement, and at most {of_all:.2f} times in all measurements whose rows are kept "
                  f"(our limit, not the paper's: {item['max_ratio']}): "
-                 f"{claim_verdict(largest <= item['max_ratio'])}."]  # fmt: skip
+                 f"{claim_verdict(of_all <= item['max_ratio'])}."]  # fmt: skip
     columns = ["graph", "K", "basis, ours", "training, ours", "paper"]
     return {
         "tables": [*(times_table(cells, graph, item) for graph in graphs),
@@ -96,6 +97,21 @@ def ratios(cells: Cells, item: dict) -> list[list]:
             paper = item["paper"]["orthkry"][graph][i] / printed[i]
             lines.append([graph, k, *(None if r is None else round(r, 2) for r in ours), round(paper, 2)])
     return lines
+
+
+def largest_ratio(cells: Cells, item: dict, *, earlier: bool = False) -> float | None:
+    """Return the largest ratio of the times of the bases, of the newest measurements or also of earlier ones."""
+    found = []
+    for graph in item["paper"]["adaptkry"]:
+        for k in item["paper"]["degrees"]:
+            krylov, orthonormal = (cells.get((f"{graph} basis {name}", f"{k}")) for name in TIMED_METHODS)
+            if krylov and orthonormal:
+                pairs = [
+                    (krylov, orthonormal),
+                    *(zip(krylov.earlier, orthonormal.earlier, strict=False) if earlier else ()),
+                ]
+                found += [above.mean / below.mean for below, above in pairs if below.mean]
+    return max(found, default=None)
 
 
 def basis_chart(cells: Cells, graph: str, item: dict) -> dict:
