@@ -14,7 +14,7 @@ from adaptkry.paper.verdicts import is_within
 from adaptkry.report import elements
 from adaptkry.selection.grid import alternatives
 
-OURS = "adaptkry"
+ADAPTKRY = "adaptkry"
 METHODS_COMPARED = len(PAPER["table-2"]["paper"])
 SCHEMES_OF_SEEDS = ("class_balanced", "class_balanced_bernnet")  # seeds of AdaptKry, seeds of BernNet
 PROBES: dict[str, dict] = {  # alternative measurements of a cell, and the settings that they change
@@ -87,7 +87,7 @@ def source_lines(item: dict) -> list[list[str]]:
 
 def baselines_note(cells: Cells, printed: Printed, item: dict) -> str:
     """Return how many cells of the baselines are close to the printed value, and how many are above and below it."""
-    found = {key: cells[key] for key in printed if key[0] != OURS and key in cells and cells[key].has_result}
+    found = {key: cells[key] for key in printed if key[0] != ADAPTKRY and key in cells and cells[key].has_result}
     margin = item["margin"]
     close = [is_within(cell, printed[key], margin) for key, cell in found.items()]
     above = sum(cell.mean > printed[key] + margin for key, cell in found.items())
@@ -115,15 +115,15 @@ def ranking(cells: Cells, item: dict) -> list[dict]:
     found = []
     for i, graph in enumerate(item["graphs"]):
         means = {m: cells[m, graph].mean for m in item["paper"] if (m, graph) in cells and cells[m, graph].has_result}
-        if OURS not in means or len(means) < 2:
+        if ADAPTKRY not in means or len(means) < 2:
             continue
         printed = {method: values[i] for method, values in item["paper"].items()}
-        other = best_method({method: mean for method, mean in means.items() if method != OURS})
-        pair = cells[OURS, graph], cells[other, graph]
+        other = best_method({method: mean for method, mean in means.items() if method != ADAPTKRY})
+        pair = cells[ADAPTKRY, graph], cells[other, graph]
         differences = paired_differences(*pair)
         found.append({
-            "graph": graph, "printed": best_method(printed), "printed_rank": rank_of(OURS, printed),
-            "ours": best_method(means), "rank": rank_of(OURS, means), "other": other, "splits": len(differences),
+            "graph": graph, "printed": best_method(printed), "printed_rank": rank_of(ADAPTKRY, printed),
+            "ours": best_method(means), "rank": rank_of(ADAPTKRY, means), "other": other, "splits": len(differences),
             "difference": float(differences.mean()) if len(differences) else float("nan"),
             "half_width": difference_half_width(*pair),
         })  # fmt: skip
