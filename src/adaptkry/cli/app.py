@@ -28,6 +28,7 @@ from adaptkry.cli import (
     tune,
 )
 from adaptkry.common.errors import is_declared, reason
+from adaptkry.common.files import DISK_FULL, named_error
 from adaptkry.common.version import VERSION
 
 USER_ERROR, BUG = 2, 70  # exit codes; 70 is EX_SOFTWARE in sysexits.h
@@ -163,6 +164,8 @@ def message_of(error: Exception) -> str:
     >>> message_of(FileNotFoundError(2, "No such file or directory", "x.csv"))
     'x.csv: No such file or directory'
     """
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        error = named_error(error, error.filename or "the output")
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -21,6 +21,7 @@ FOLDER_MARKERS = {  # the file that shows what a folder holds
     "trials.jsonl": "a search",
     "manifest.json": "a basis or graph",
 }
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # no space on the disk, or none left to this user
 HEAD_BYTES = 4096  # the beginning of a file, by which adaptkry recognises its own output
 TEMPORARY_SUFFIX = ".part"  # of temporary files
 
@@ -41,6 +42,8 @@ def check_output_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if error.errno in DISK_FULL:
+            raise named_error(error, folder) from None
         raise OSError(f"the output folder must be writable; got {folder} ({error.strerror}). Choose another.") from None
     if not os.access(folder, os.W_OK):
         raise OSError(f"the output folder must be writable; got {folder}, which is read-only. Choose another.")
@@ -157,9 +160,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def named_error(error: OSError, path: Path) -> OSError:
+def named_error(error: OSError, path: Path | str) -> OSError:
     """Return an error of a write with the file's path, and with a remedy if the disk is full."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in DISK_FULL:
         return OSError(error.errno, "the disk is full. Free some space, and repeat the command", str(path))
     return error if error.filename or error.errno is None else OSError(error.errno, error.strerror, str(path))
 

@@ -70,10 +70,11 @@ class Buckets:
                 path.unlink()
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files; what is buffered is lost if the disk is full."""
         for files in self.files:
             for file in files:
-                file.close()
+                with suppress(OSError):
+                    file.close()
 
     def write(self, target: Path) -> dict[str, str]:
         """Write indptr, indices and weights of a graph folder, and return their checksums."""
@@ -108,8 +109,7 @@ def buckets(folder: Path, nodes: int, starts: np.ndarray, is_weighted: bool = Fa
     except OSError as error:
         raise named_error(error, folder) from None
     finally:
-        with suppress(OSError):  # closing writes what is buffered, again without success if the disk is full
-            sorter.close()
+        sorter.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,6 +1,5 @@
 """Compute a whole basis on disk, block by block; after an interruption, the same call keeps the finished blocks."""
 
-import errno
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from adaptkry.common.files import TEMPORARY_SUFFIX, checked_path
+from adaptkry.common.files import DISK_FULL, TEMPORARY_SUFFIX, checked_path
 from adaptkry.common.journal import Journal
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.block import (
@@ -112,8 +111,11 @@ def cleanup_on_error(out: Path) -> Iterator[None]:
         if any(out.glob("block-*.json")):
             raise
         remove_partial_files(out)
-        for file in (MANIFEST, "rows.npy", "labels.npy", NODE_IDS):
-            (out / file).unlink(missing_ok=True)
+        for file in (
+            *out.glob("block-*.npy"),
+            *(out / name for name in (MANIFEST, "rows.npy", "labels.npy", NODE_IDS)),
+        ):
+            file.unlink(missing_ok=True)
         kept = [work / "both", work / "in", *work.glob("columns-*")]
         if not existed and (isinstance(error, ValueError | TypeError) or not any(map(Path.exists, kept))):
             shutil.rmtree(work, ignore_errors=True)
@@ -195,7 +197,7 @@ def compute_blocks(
         with split_features(job, missing, folder, on_bytes=on_bytes) as split_job:
             _run(journal, split_job, missing, pool, on_bytes)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in DISK_FULL:
             raise
         left = sum(job.bytes_of(stop - start) for start, stop in missing if block_name(start, stop) not in journal.done)
         raise OSError(
