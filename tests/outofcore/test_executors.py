@@ -1,19 +1,25 @@
 import os
+import pickle
 import signal
 import socket
 import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
+import torch
 
-from adaptkry.outofcore import executors
+from adaptkry.common.errors import is_declared
+from adaptkry.outofcore import block, executors
 from adaptkry.outofcore.propagate import propagate
 from adaptkry.outofcore.random_graph import generate
-from basis_on_disk import content
+from basis_on_disk import content, small_graph
+from refusals import refused
 
 OPTIONS: dict[str, Any] = {"taus": [0.5, 1.0], "degree": 3, "columns": 2}
 
@@ -127,3 +133,39 @@ def test_a_running_cluster_is_used_by_its_address(home):
     assert content(home / "cluster") == content(home / "inline")
     with local_cluster(n_workers=0, dashboard_address=None) as empty, pytest.raises(ValueError, match="has no workers"):
         propagate(home / "g", home / "none", **OPTIONS, executor="dask", scheduler=empty.scheduler_address)
+
+
+class PicklingExecutor(Executor):
+    """Runs calls in this process, but sends results and errors through pickle as worker processes do."""
+
+    def submit(self, fn, /, *args, **kwargs) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(pickle.loads(pickle.dumps(fn(*args, **kwargs))))
+        except Exception as error:
+            future.set_exception(pickle.loads(pickle.dumps(error)))
+        return future
+
+
+@pytest.fixture
+def pickling(monkeypatch):
+    monkeypatch.setitem(executors.EXECUTOR_FUNCTIONS, "processes", lambda *_: nullcontext(PicklingExecutor()))
+
+
+@pytest.mark.usefixtures("pickling")
+def test_bad_input_found_by_a_worker_is_not_taken_for_a_bug(tmp_path):
+    np.save(tmp_path / "x.npy", np.full((60, 4), np.nan, dtype=np.float32))
+    before = content(tmp_path)
+    options: dict[str, Any] = {"taus": [1.0], "degree": 1, "features": tmp_path / "x.npy", "executor": "processes"}
+    refused(lambda: propagate(small_graph(), tmp_path / "b", **options), "must be finite; node 0 has nan in column 0")
+    assert content(tmp_path) == before
+    assert not (tmp_path / "b").exists()
+    assert not (tmp_path / "b.work").exists()
+
+
+@pytest.mark.usefixtures("pickling")
+def test_a_bug_in_a_worker_is_not_taken_for_bad_input(tmp_path, monkeypatch):
+    monkeypatch.setattr(block, "hops", lambda *_: torch.ones(2).view(3))
+    with pytest.raises(RuntimeError, match="shape") as caught:
+        propagate(small_graph(), tmp_path / "b", taus=[1.0], degree=1, executor="processes")
+    assert not is_declared(caught.value)

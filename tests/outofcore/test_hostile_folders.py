@@ -449,7 +449,7 @@ def test_swapped_files_are_refused(world, kind):
 SIZES: list[tuple[str, str]] = [
     ("propagate csbm --taus 1 --out b --degree 10000000000000000000", "degree must be at most"),
     ("propagate csbm --taus 1 --out b --degree 1" + "0" * 400, "degree must be at most"),
-    ("propagate csbm --taus 1 --out b --degree 1000000 --memory 1MiB", "Use --memory"),
+    ("propagate csbm --taus 1 --out b --degree 10000 --memory 1MiB", "Use --memory"),
     ("propagate csbm-directed --taus 1 --out b --degree 2 --directions in --memory 1MiB", "Use --memory"),
     ("propagate csbm --taus 1 --out b --degree 2 --memory 0", "Use --memory"),
     ("propagate csbm --taus 1 --out b --degree 2 --memory " + "9" * 400, "memory must be less than"),
@@ -472,7 +472,7 @@ SIZES: list[tuple[str, str]] = [
     ("generate b --nodes 1000.5 --entries 100", "must be an integer"),
     ("generate b --nodes -5 --entries 100", "nodes must be 0 or more"),
     ("generate b --nodes 1000 --entries inf", "must be an integer"),
-    ("generate b --nodes 1000 --entries 1e300", "entries must be at most 249750"),
+    ("generate b --nodes 1000 --entries 1e300", "entries must be at most"),
     ("generate b --nodes 2e9 --entries 1e18", "entries must be at most|on disk|memory"),
     ("generate b --nodes 2e9 --entries 1e17", "on disk|memory"),
     ("generate b --nodes 1000 --entries 1000 --features 1" + "0" * 400, "features must be at most"),

@@ -1,23 +1,25 @@
 """Ids of nodes and names of classes travel through graph folders and basis folders into predictions."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from adaptkry.graphs.graph import Graph, Info
+from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.outofcore import GraphFolder, finalise, propagate, write_graph
 from adaptkry.outofcore.node_ids import MAX_ID_BYTES, as_ids, encoded
 from adaptkry.outofcore.npy_files import file_checksum
-from adaptkry.training.folder_recipe import folder_recipe
+from adaptkry.training.folder_recipe import FIXED, folder_recipe
 from basis_on_disk import small_graph
 from refusals import refused
 
 IDS = [f"käse {i}" if i % 3 else f"{i:09d}" for i in range(60)]
 
 
-def graph_with_ids(**info) -> Graph:
+def graph_with_ids() -> Graph:
     graph = small_graph()
     graph.info = Info("shop", class_names=["low", "mid", "high"], node_ids=IDS, feature_names=list("vwxyz"))
     return graph
@@ -109,4 +111,12 @@ def test_the_name_of_a_graph_does_not_give_it_published_settings(tmp_path):
     assert basis.known_as is None
     graph.info = Info("squirrel", known_as="squirrel")
     known = propagate(graph, tmp_path / "c", taus=[0.8], degree=2)
-    assert folder_recipe(known).mlp_lr != folder_recipe(basis).mlp_lr
+    assert folder_recipe(known) == recipe_of_squirrel(folder_recipe(basis))
+
+
+def recipe_of_squirrel(default: Recipe) -> Recipe:
+    """The settings published for Squirrel, except those that a folder determines."""
+    published = recipe("adaptkry", "squirrel")
+    kept = {name: getattr(default, name) for name in (*FIXED, "taus", "degree", "directions")}
+    assert published != recipe("adaptkry")
+    return replace(published, **kept)

@@ -103,7 +103,7 @@ def test_processes_with_different_folders_are_refused(monkeypatch):
     for values, match in (
         (["a", "a", "a"], None),
         (["a", "a", "b"], "process 2 has another one"),
-        (["b", "a", "a"], "1"),
+        (["b", "a", "a"], "process 1 has another one"),
     ):
 
         def gather(target, _value, values=values):

@@ -39,7 +39,6 @@ REQUEST_FIELDS = {  # fields of the manifest that determine the blocks -> their 
     "seed": "seed", "class_names": "the names of classes", "feature_names": "the names of features",
     "known_as": "the known name of the graph",
 }  # fmt: skip
-MAX_DEGREE = 10**6
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,8 @@ class Request:
         object.__setattr__(self, "taus", checks.taus(self.taus))
         object.__setattr__(self, "directions", tuple(self.directions))
         object.__setattr__(self, "memory", parse_bytes(self.memory))
-        for name in ("degree", "seed"):
-            checks.count(getattr(self, name), name)
-        if self.degree > MAX_DEGREE:
-            raise ValueError(f"degree must be at most {MAX_DEGREE}; got {self.degree}. Try 10.")
+        checks.count(self.degree, "degree", checks.MAX_DEGREE)
+        checks.count(self.seed, "seed")
         if self.columns is not None and checks.count(self.columns, "columns") == 0:
             raise ValueError("columns per block must be at least 1; got 0. Leave it out for the default.")
         pick(DISK_DTYPES, self.dtype, "dtype")

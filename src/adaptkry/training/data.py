@@ -277,11 +277,11 @@ class FolderData:
     def digest(self, splits: Splits) -> str:
         """Return the folder's checksums and the SHA-256 of the masks."""
         masks = tensor_hash([splits.train, splits.validation, splits.test]).hexdigest()
-        return masks + "".join(sorted(self.folder.manifest["xxh128"].values()))
+        return masks + self.data_digest()
 
     def data_digest(self) -> str:
-        """Return the SHA-256 of the folder's checksums."""
-        return digest_of("".join(sorted(self.folder.manifest["xxh128"].values())))
+        """Return the SHA-256 of the folder's checksums, with the names of their files."""
+        return digest_of(json.dumps(self.folder.manifest["xxh128"], sort_keys=True))
 
     def prepare(
         self, recipe: Recipe, members: Sequence[Member], splits: Splits, options: BatchOptions
