@@ -82,9 +82,10 @@ def generate(
 
 def check_settings(settings: dict[str, Any]) -> None:
     """Refuse sizes that no graph of this kind has."""
-    limits = {"nodes": MAX_STORED_NODES, "features": MAX_STORED_NODES, "classes": 2**15}  # labels are int16 in memory
-    for name in ("nodes", "entries", "features", "classes", "seed"):
-        if checks.count(settings[name], name, limits.get(name, 2**63 - 1)) == 0 and name != "seed":
+    limits = dict.fromkeys(("nodes", "features"), MAX_STORED_NODES) | {"classes": 2**15}  # labels are int16 in memory
+    limits |= dict.fromkeys(("entries", "seed"), checks.LARGEST_INTEGER)
+    for name, limit in limits.items():
+        if checks.count(settings[name], name, limit) == 0 and name != "seed":
             raise ValueError(f"{name} must be at least 1; got 0. Use a larger number.")
     n, c = settings["nodes"], settings["classes"]
     if not 2 <= c <= n // 2:
