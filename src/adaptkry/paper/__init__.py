@@ -7,6 +7,6 @@ are in `paper.toml`, and `verdicts` decides whether they hold.
 ACCURACY_ITEMS = ("defaults", "ingredients", "best")  # not in the paper
 ITEM_NAMES = (  # available without importing torch; `reproduce.ITEMS` has exactly these keys
     "table-1", "table-2", "tau-sets", "orthogonality", "hyper-parameters", "large-graphs", "figure-1",
-    "tau-sensitivity", "angles", "running-times", "learned-filters", "theory", "direction", "tying", "split-schemes",
+    "tau-sensitivity", "angles", "running-times", "learned-filters", "theory", "direction", "tying", "protocol",
     *ACCURACY_ITEMS,
 )  # fmt: skip

@@ -12,6 +12,7 @@ from adaptkry.common.rows import created_of, lines
 from adaptkry.selection.compare import test_scores
 
 RESULT_KEYS = ("value", "test", "text")  # every row has at least one of them
+FORMER_ITEMS = {"split-schemes": "protocol"}  # names of items in older rows -> current names
 REQUIRED_KEYS = ("item", "row", "column", "created", "quick", "commit", "device")
 
 
@@ -117,7 +118,7 @@ def problem(row: Any, item: str) -> str | None:
         return f"no {missing[0]!r}"
     if not set(RESULT_KEYS) & set(row):
         return f"neither {' nor '.join(map(repr, RESULT_KEYS))}"
-    return None if row["item"] == item else f"a row of {row['item']!r}"
+    return None if FORMER_ITEMS.get(row["item"], row["item"]) == item else f"a row of {row['item']!r}"
 
 
 def newest(rows: Sequence[dict[str, Any]], quick: bool) -> Cells:

@@ -44,6 +44,13 @@ def result_cell(cell: MeasuredCell | None, printed: Any, item: dict) -> dict | N
     return elements.cell(text, cell.mean, verdict(cell, printed, item["margin"]))
 
 
+def score_cell(cell: MeasuredCell | None) -> dict | None:
+    """Return the mean test score with its interval."""
+    if cell is None:
+        return None
+    return elements.cell(cell.mean_text(), cell.mean) if cell.has_result else elements.cell("failed")
+
+
 def difference_cell(cell: MeasuredCell | None, base: MeasuredCell | None, score: str) -> dict | None:
     """Return the mean difference of two cells on the same splits, in points, with its corrected interval."""
     if cell is None or base is None:

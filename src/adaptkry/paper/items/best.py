@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.paper.cells import Cells, MeasuredCell
+from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import QUICK_EPOCHS, Measurement, RunOptions
-from adaptkry.paper.tables import OURS, difference_cell
+from adaptkry.paper.tables import OURS, difference_cell, score_cell
 from adaptkry.paper.verdicts import target_reached
 from adaptkry.report import elements
 from adaptkry.selection.auto import auto
@@ -105,10 +105,3 @@ def budget_table(cells: Cells, columns: Sequence[dict]) -> dict:
         lines.append([name, f"{limit:.0f}", f"{used:.0f}", tried, f"{members:.1f}", device])
     headings = ["", "time limit (s)", "seconds", "recipes tried", "members per split", "device"]
     return elements.table("budgets", headings, lines)
-
-
-def score_cell(cell: MeasuredCell | None) -> dict | None:
-    """Return the mean test score with its interval."""
-    if cell is None:
-        return None
-    return elements.cell(cell.mean_text(), cell.mean) if cell.has_result else elements.cell("failed")
