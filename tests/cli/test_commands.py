@@ -155,6 +155,8 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
     found = run(*words)
     assert "comparison.json" in found
     assert found.index("adaptkry") < found.index("mlp")
+    assert "adaptkry has the best mean: " in found
+    assert "corrected for splits that share nodes, not for the number of methods" in found
     page = json.loads((tmp_path / "both" / "comparison.json").read_text())
     assert [one["method"] for one in page["methods"]] == ["adaptkry", "mlp"]
     assert found.endswith("report: both/report.html")

@@ -109,7 +109,7 @@ def print_checks(checks: Sequence[dict]) -> None:
 
 def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> None:
     """Print the methods, best first; then the methods that could not run, with the reason."""
-    from adaptkry.report.comparison_report import comparison_cells
+    from adaptkry.report.comparison_report import best_method, comparison_cells
     from adaptkry.report.elements import cell_text
 
     console = Console()
@@ -123,7 +123,8 @@ def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> 
         cells = comparison_cells(entry)
         table.add_row(*(escape(cell_text(cells[heading])) for heading in ("method", *measured)))
     console.print(table)
-    typer.echo("to the best: mean difference to the best method over the splits, with its 95 % interval")
+    typer.echo(best_method([entry for entry in entries if entry["mean"] is not None], metric))
+    typer.echo("to the best: mean difference to the best method over the splits, with its corrected 95 % interval")
     if is_wide:
         typer.echo("tried: number of settings that were compared on validation nodes")
     else:
