@@ -459,7 +459,7 @@ def test_missing_files_and_wrong_lists_of_files_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"a folder must hold edges.csv"):
         read(tmp_path / "empty")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'label'"):
+    with pytest.raises(ValueError, match="unknown option of read_matrix 'label'"):
         read(write_npz(random_graph(0), tmp_path / "g.npz"), label="kind")
 
 

@@ -45,6 +45,61 @@ def test_cross_validation_and_grid_search_split_node_numbers():
     assert search.best_params_ == {"degree": 3}
 
 
+def test_predictions_depend_on_the_features_that_are_passed_and_other_graphs_need_edges():
+    edges = np.stack(GRAPH.adjacency.nonzero())
+    X = GRAPH.x.numpy()
+    classifier = AdaptKryClassifier(**QUICK).fit(X, LABELS, edges)
+    same, other = classifier.predict_proba(X), classifier.predict_proba(-X)
+    np.testing.assert_allclose(same, classifier.run_.probabilities(Graph(edges, X)).numpy(), rtol=1e-5)
+    np.testing.assert_allclose(other, classifier.run_.probabilities(Graph(edges, -X)).numpy(), rtol=1e-5)
+    assert np.abs(same - other).max() > 0.1
+    with pytest.raises(
+        ValueError, match=r"X must have 200 rows, .*; got 3\. For another graph use predict\(X, edges\)"
+    ):
+        classifier.predict(X[:3])
+    inner = edges[:, (edges < 50).all(0)]
+    expected = classifier.run_.probabilities(Graph(inner, X[:50])).numpy().argmax(1)
+    np.testing.assert_array_equal(classifier.predict(X[:50], inner), expected)
+
+
+class Frame:
+    """The part of a pandas DataFrame that the estimator uses."""
+
+    def __init__(self, values: np.ndarray, columns: list[str]):
+        self.values, self.columns, self.shape = values, columns, values.shape
+
+    def to_numpy(self) -> np.ndarray:
+        return self.values
+
+
+def test_columns_of_data_frames_are_matched_by_name():
+    edges, X = np.stack(GRAPH.adjacency.nonzero()), GRAPH.x.numpy()
+    names = [f"c{i}" for i in range(X.shape[1])]
+    classifier = AdaptKryClassifier(**QUICK).fit(Frame(X, names), LABELS, edges)
+    expected = classifier.predict_proba(Frame(X, names))
+    np.testing.assert_allclose(classifier.predict_proba(Frame(X[:, ::-1], names[::-1])), expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="got 15 columns \\(missing: 'c0'\\)"):
+        classifier.predict(Frame(X[:, 1:], names[1:]))
+
+
+def test_random_state_is_an_integer_a_random_state_or_none_and_seed_is_another_name():
+    def drawn(**options) -> int:
+        return AdaptKryClassifier(GRAPH, **options)._drawn_seed()
+
+    assert drawn(random_state=3) == drawn(seed=3) == 3
+    assert drawn(seed=None) == 0
+    assert drawn(random_state=np.random.RandomState(1)) == np.random.RandomState(1).randint(2**31 - 1)
+    assert drawn(random_state=None) != drawn(random_state=None)
+    assert AdaptKryClassifier(GRAPH, **QUICK, seed=None).fit(NODES, LABELS).score(NODES, LABELS) > 0.75
+
+
+def test_nodes_without_a_known_label_are_not_scored():
+    fitted = AdaptKryClassifier(GRAPH, **QUICK).fit(NODES[:100], LABELS[:100])
+    assert [result.test for result in fitted.run_.results] == [None]
+    assert fitted.run_.info.confusion is None
+    assert "test accuracy - %" in fitted.run_.summary()
+
+
 def test_class_names_may_be_strings():
     names = np.array(["left", "right"])[LABELS]
     classifier = AdaptKryClassifier(GRAPH, **QUICK).fit(NODES[:150], names[:150])
@@ -99,8 +154,8 @@ def test_columns_of_any_scale_are_standardised():
 
 def test_every_setting_of_the_constructor_reaches_the_training():
     values: dict[str, Any] = {
-        "taus": (0.7,), "degree": 2, "hidden": 9, "layers": 3, "mlp_lr": 0.02, "filter_lr": 0.03, "mlp_decay": 1e-3,
-        "filter_decay": 1e-4, "mlp_dropout": 0.3, "filter_dropout": 0.1, "epochs": 6, "patience": 2,
+        "taus": (0.7,), "degree": 2, "structure": 4, "hidden": 9, "layers": 3, "mlp_lr": 0.02, "filter_lr": 0.03,
+        "mlp_decay": 1e-3, "filter_decay": 1e-4, "mlp_dropout": 0.3, "filter_dropout": 0.1, "epochs": 6, "patience": 2,
     }  # fmt: skip
     fitted = AdaptKryClassifier(GRAPH, **values).fit(NODES, LABELS)
     assert isinstance(fitted.run_, Run)
@@ -110,7 +165,7 @@ def test_every_setting_of_the_constructor_reaches_the_training():
 
 def test_validation_nodes_are_drawn_at_random_from_every_class():
     labels = torch.tensor([0] * 60 + [1] * 40 + [-1] * 20)
-    drawn = [AdaptKryClassifier(validation=0.25, seed=seed)._splits(labels).validation[0] for seed in (0, 0, 1)]
+    drawn = [AdaptKryClassifier(validation=0.25)._splits(labels, seed).validation[0] for seed in (0, 0, 1)]
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
     assert [int(mask[:60].sum()) for mask in drawn] == [15] * 3

@@ -143,7 +143,7 @@ def test_given_settings_replace_suggested_ones():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"graph": "cora"}, TypeError, "suggestions need a Graph; got str. Use adaptkry.load"),
+        ({"graph": "corra"}, ValueError, "Did you mean 'cora'"),
         ({"method": "adaptcry"}, ValueError, "Did you mean 'adaptkry'"),
         (
             {"train": torch.ones(3, dtype=torch.bool)},

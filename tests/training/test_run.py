@@ -196,7 +196,7 @@ def test_feature_columns_are_matched_by_name(split):
     reordered.info = replace(reordered.info, feature_names=names[-3:] + names[:-3])
     torch.testing.assert_close(run.probabilities(reordered), run.probabilities(named))
     reordered.info = replace(reordered.info, feature_names=[*names[1:], "else"])
-    with pytest.raises(ValueError, match="Missing: c0"):
+    with pytest.raises(ValueError, match="missing: 'c0'"):
         run.predict(reordered)
 
 

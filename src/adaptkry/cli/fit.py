@@ -21,6 +21,7 @@ from adaptkry.cli.options import (
     SetOption,
     TausOption,
     as_assignments,
+    check_method,
     log,
     open_graph_or_basis,
 )
@@ -171,7 +172,7 @@ def with_method(method: str | None, file: Path | None) -> tuple[str, dict]:
     from adaptkry.models.recipe_text import from_toml
 
     settings = from_toml(file) if file else {}
-    name = settings.pop("method", method or "adaptkry")
+    name = settings.pop("method", "adaptkry" if method is None else check_method(method))
     if method not in (None, name):
         raise ValueError(f"--method must be {name}, whose settings are in {file}; got {method}. Leave --method out.")
     return name, settings

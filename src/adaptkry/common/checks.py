@@ -38,6 +38,15 @@ def tensor(values, what: str) -> Tensor:
         ) from None
 
 
+def without_gradients(values, what: str) -> None:
+    """Refuse a tensor that requires gradients: they do not flow through a graph."""
+    if isinstance(values, Tensor) and values.requires_grad:
+        raise ValueError(
+            f"{what} must not require gradients, which do not flow through a graph; got a tensor that does. Use "
+            "detach()."
+        )
+
+
 def real(values: Tensor, what: str) -> Tensor:
     """Refuse complex numbers: dropping the imaginary part would lose information silently."""
     if values.is_complex():
@@ -218,6 +227,7 @@ def check_node_count(nodes: int, edges: int) -> None:
 
 def weights(values, edges: int) -> Tensor:
     """Non-negative finite edge weights [m] as float64."""
+    without_gradients(values, "weights")
     found = finite(real(tensor(values, "weights"), "weights").to(torch.float64), "weights", "edge")
     if found.shape != (edges,):
         raise ValueError(

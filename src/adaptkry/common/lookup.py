@@ -1,6 +1,7 @@
 """Look up an entry by its name; the error for an unknown name shows similar ones. Lists in messages."""
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -22,6 +23,20 @@ def pick(table: Mapping[str, T], name: str, what: str = "name") -> T:
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     known = f"Known: {separator.join(sorted(table))}." if table else "There is none."
     raise ValueError(f"unknown {what} {shortened(name)}. {hint}{known}")
+
+
+def check_options(function: Callable, options: Iterable[str]) -> None:
+    """Refuse options that are no arguments of a function with a default.
+
+    >>> check_options(sorted, ["revers"])
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown option of sorted 'revers'. Did you mean 'reverse'? Known: key, reverse.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    known = dict.fromkeys(p.name for p in parameters if p.default is not p.empty)
+    for option in options:
+        pick(known, option, f"option of {function.__name__}")
 
 
 def similar(name: str, names: Iterable[str]) -> list[str]:

@@ -82,6 +82,7 @@ class Graph:
     ):
         if nodes is None:
             nodes = next((row_count(rows) for rows in (features, labels) if rows is not None), None)
+        checks.without_gradients(features, "features")
         pairs, n = checks.edges(edges, nodes)
         values = None if weights is None else checks.weights(weights, pairs.shape[1]).numpy()
         matrix = merge(pairs.numpy(), values, n, directed=directed, self_loops=self_loops)
@@ -282,6 +283,13 @@ def copied(values: Any, given: Any) -> Any:
     if isinstance(given, list | tuple):
         return values
     return values.copy() if sp.issparse(values) else values.clone()
+
+
+def require_graph(graph: Any, what: str) -> Graph:
+    """Return a graph; refuse everything else."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"{what} needs a Graph; got {type(graph).__name__}. Use adaptkry.load or Graph(edges).")
+    return graph
 
 
 def row_count(rows) -> int:

@@ -7,11 +7,12 @@ are ignored.
 import torch
 from torch import Tensor
 
-from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.graph import Graph, require_graph
 
 
 def labelled_edges(graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
     """Source node, class of the source and class of the target of each entry of A between labelled nodes."""
+    require_graph(graph, "homophily")
     sources = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
     source_class, target_class = graph.y[sources], graph.y[graph.indices.long()]
     is_labelled = (source_class >= 0) & (target_class >= 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import check_options, pick
 from adaptkry.graphs import readers
 from adaptkry.graphs.benchmarks.catalogue import CARDS, Card
 from adaptkry.graphs.benchmarks.loaders import load_benchmark
@@ -45,11 +45,13 @@ def _load(data, root: str | Path | None, options: dict) -> Graph:
     is_name = isinstance(data, str) and not _is_path(data)
     entry = pick(NAMES, data.lower(), "graph") if is_name else None
     if isinstance(entry, Card):
+        check_options(load_benchmark, options)
         return load_benchmark(entry, root, **options)
     if root is not None:
         raise ValueError(f"a data root is only for benchmark graphs; got {root} for {data}. Leave it out.")
     if entry is None:
         return readers.read(data, **options)
+    check_options(entry, options)
     graph = entry(**options)
     graph.info = replace(graph.info, known_as=None if options else data.lower())
     return graph

@@ -4,7 +4,7 @@ The published scheme draws the same number of training nodes from every class, s
 validation and test. `Splits.warnings` lists the classes that a part lacks, for every scheme.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import pick, shortened
 from adaptkry.graphs.graph import Graph
 
 BERNNET_SEEDS = (
@@ -25,6 +25,7 @@ ADAPTKRY_SEEDS = (  # as published: the 2nd, 4th and 8th differ from BernNet's
 )
 PARTS = ("train", "validation", "test")
 PAPER_GRAPHS = ("cora", "citeseer", "pubmed", "actor", "chameleon", "squirrel")  # evaluated with ADAPTKRY_SEEDS
+MAX_SPLITS = 10_000
 DEFAULT_COUNT = 5  # stratified splits of a graph without splits of its own
 Fractions = tuple[float, float, float]
 
@@ -131,6 +132,9 @@ def class_balanced(y, seeds: Sequence[int] = ADAPTKRY_SEEDS, *, names: Sequence[
     Splits(class_balanced, splits=1, nodes=100, train=60, validation=20, test=20)
     """
     labels = _labelled(y, names)
+    if not isinstance(seeds, Iterable):
+        raise TypeError(f"seeds must be a list of integers, one per split; got {shortened(seeds)}. Try [0].")
+    seeds = [checks.count(seed, "a seed of class_balanced", 2**32 - 1) for seed in seeds]
     parts = (draw_class_balanced(labels, seed) for seed in seeds)
     return _from_ids(parts, labels, "class_balanced", seeds, names)
 
@@ -297,12 +301,18 @@ def absent_classes(split: Splits, y: Tensor, names: Sequence[str] | None = None)
 
 def _labelled(y, names: Sequence[str] | None) -> np.ndarray:
     """Labels as an array, with at least two classes."""
+    y = getattr(y, "y", y)  # of a graph
+    if not hasattr(y, "__len__"):
+        raise TypeError(f"splits need the labels of all nodes; got {shortened(y)}. Pass graph.y.")
     return checks.classes(checks.labels(y, len(y)), names).numpy()
 
 
 def _cuts(fractions) -> np.ndarray:
     """Cumulative fractions of train, validation and test."""
-    shares = np.asarray(fractions, dtype=float)
+    try:
+        shares = np.asarray(fractions, dtype=float)
+    except (TypeError, ValueError):
+        shares = np.zeros(0)
     if shares.shape != (3,) or not (shares > 0).all() or shares.sum() > 1 + 1e-9:
         raise ValueError(
             f"fractions must be three positive numbers (train, validation, test) that add up to at most 1; "
@@ -312,7 +322,7 @@ def _cuts(fractions) -> np.ndarray:
 
 
 def _seeds(count: int, seed: int) -> tuple[int, ...]:
-    checks.positive_count(count, "the number of splits")
+    checks.positive_count(count, "the number of splits", MAX_SPLITS)
     return tuple(range(checks.count(seed, "the seed"), seed + count))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from adaptkry.common import checks
+from adaptkry.common.memory import check_memory
 from adaptkry.graphs.graph import Graph, Info
 
 
@@ -33,7 +34,7 @@ def csbm(
     >>> csbm(nodes=100, phi=-1.0, seed=1)
     Graph(nodes=100, entries=..., features=16, classes=2, undirected)
     """
-    n, c = _checked("csbm", nodes, classes, features, phi, degree)
+    n, c = _checked("csbm", nodes, classes, features, phi, degree, information, seed)
     random = np.random.default_rng(seed)
     labels = random.permutation(np.arange(n) % c)
     edges = _block_edges(labels, labels, np.sin(phi * np.pi / 2), c, round(n * degree / 2), random)
@@ -74,7 +75,7 @@ def directed_csbm(
     >>> directed_csbm(nodes=100, seed=1)
     Graph(nodes=100, entries=..., features=16, classes=2, directed)
     """
-    n, c = _checked("directed_csbm", nodes, classes, features, phi, degree)
+    n, c = _checked("directed_csbm", nodes, classes, features, phi, degree, information, seed)
     random = np.random.default_rng(seed)
     labels, topics = (random.permutation(np.arange(n) % c) for _ in range(2))
     edges = _block_edges(labels, topics, np.sin(phi * np.pi / 2), c, round(n * degree), random)
@@ -85,10 +86,16 @@ def directed_csbm(
     return Graph(edges, x, labels, nodes=n, directed=True, info=Info("csbm-directed"))
 
 
-def _checked(name: str, nodes: int, classes: int, features: int, phi: float, degree: float) -> tuple[int, int]:
+def _checked(
+    name: str, nodes: int, classes: int, features: int, phi: float, degree: float, information: float, seed: int
+) -> tuple[int, int]:
     n, c = checks.count(nodes, "nodes"), checks.count(classes, "classes")
+    checks.count(seed, "the seed")
     if checks.count(features, "features") == 0:
         raise ValueError(f"{name} needs at least 1 feature; got 0. Try 16.")
+    for what, value in (("phi", phi), ("the average degree", degree), ("information", information)):
+        if not isinstance(value, float):  # NaN and infinity are refused below
+            checks.number(value, what)
     if c < 2 or n < c:
         raise ValueError(
             f"{name} needs at least 2 classes and a node for each; got {c} classes and {n} nodes. Use more nodes."
@@ -100,6 +107,7 @@ def _checked(name: str, nodes: int, classes: int, features: int, phi: float, deg
             f"the average degree must be above 0 and below the number of nodes, {n}; got {degree}. "
             f"Try {min(10, n / 2):g}."
         )
+    check_memory(n * (12 * features + 32) + 32 * n * degree, f"{name} with {n} nodes and {features} features")
     return n, c
 
 

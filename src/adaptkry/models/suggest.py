@@ -19,6 +19,7 @@ from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 from adaptkry.graphs import homophily
 from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.load import load
 from adaptkry.models.inputs import column_moments
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
@@ -79,11 +80,11 @@ class Reason:
     why: str
 
 
-def suggest(graph: Graph, method: str = "adaptkry", train: Tensor | None = None, **settings) -> Recipe:
+def suggest(graph: Any, method: str = "adaptkry", train: Tensor | None = None, **settings) -> Recipe:
     """Return a method's settings with those that fit the graph; `explain` gives the reasons.
 
     Args:
-        graph: the graph.
+        graph: a `Graph`, or everything else that `load` accepts, such as a name.
         method: the name of a method. Methods other than adaptkry keep their settings except those about features.
         train: bool mask [n] of the training nodes, whose labels may be used; by default all known labels.
         settings: settings that replace suggested ones.
@@ -105,7 +106,7 @@ def merged(reasons: Iterable[Reason]) -> Settings:
     return {name: value for reason in reasons for name, value in reason.settings.items()}
 
 
-def explain(graph: Graph, method: str = "adaptkry", train: Tensor | None = None) -> list[Reason]:
+def explain(graph: Any, method: str = "adaptkry", train: Tensor | None = None) -> list[Reason]:
     """Return the suggested settings with a reason for each; arguments as in `suggest`.
 
     >>> from adaptkry.graphs.synthetic import csbm
@@ -113,8 +114,7 @@ def explain(graph: Graph, method: str = "adaptkry", train: Tensor | None = None)
     'the graph is undirected'
     """
     pick(METHODS, method, "method")
-    if not isinstance(graph, Graph):
-        raise TypeError(f"suggestions need a Graph; got {type(graph).__name__}. Use adaptkry.load to load one.")
+    graph = graph if isinstance(graph, Graph) else load(graph)
     if method != "adaptkry":
         return by_features(graph)
     labelled = graph if train is None else graph.relabelled(torch.where(_mask(train, graph), graph.y, -1))

@@ -16,6 +16,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from adaptkry.common import checks, timing
 from adaptkry.common.files import read_signed, signed, write
 from adaptkry.common.journal import Journal, finished_parts
@@ -27,7 +29,7 @@ from adaptkry.selection.ensemble_selection import greedy_shares
 from adaptkry.selection.trial import TRIALS, Trial, best_trial
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.ensemble import Ensemble, combine_runs
-from adaptkry.training.fit import choose_device, resolve_splits
+from adaptkry.training.fit import check_resume, choose_device, resolve_splits
 from adaptkry.training.run_folder import load_run, run_digest, write_ensemble
 
 log = logging.getLogger("adaptkry")
@@ -42,7 +44,7 @@ def auto(
     *,
     count: int | None = None,
     time_limit: float | str = 300.0,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
     seed: int = 0,
@@ -79,6 +81,7 @@ def auto(
     """
     start = time.monotonic()
     check_names(settings, inspect.signature(auto).parameters)
+    check_resume(resume, out)
     seconds = timing.time_limit(time_limit)
     source = open_graph(data, "auto")
     checks.classes(source.labels, source.info.class_names)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from adaptkry.common import errors, memory, rows
+from adaptkry.common import checks, errors, memory, rows
 from adaptkry.common.files import digest_of, read_signed, signed, write
 from adaptkry.common.intervals import corrected_half_width, half_width, nodes_ratio
 from adaptkry.common.journal import Journal
@@ -20,7 +21,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import check_names
 from adaptkry.selection.grid import choose, variations
 from adaptkry.training.data import GraphData, open_graph, training_key
-from adaptkry.training.fit import choose_device, resolve_splits
+from adaptkry.training.fit import check_resume, checked_callbacks, choose_device, resolve_splits
 from adaptkry.training.loop import Callback
 
 COMPARISON = "comparison.json"
@@ -30,11 +31,11 @@ Entry = dict[str, Any]
 
 def compare(
     data: Any,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[str] | str | None = None,
     splits: Splits | str | None = None,
     *,
     count: int | None = None,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
     callbacks: Iterable[Callback] = (),
@@ -47,8 +48,9 @@ def compare(
 
     Args:
         data: everything that `fit` accepts except basis folders.
-        methods: names of methods, by default all. Each uses the settings published for this graph, or the best of its
-            fallback grid on validation; the settings that do not vary are suggested ones (see `suggest`).
+        methods: one or several names of methods, by default all. Each uses the settings published for this graph, or
+            the best of its fallback grid on validation; the settings that do not vary are suggested ones (see
+            `suggest`).
         splits: `Splits`, or the name of a scheme; None as in `fit`. All methods share them.
         count: number of splits of the scheme, as in `fit`.
         device: "auto", "cpu" or "cuda".
@@ -60,10 +62,12 @@ def compare(
     """
     check_names(settings, inspect.signature(compare).parameters)
     settings = {name: value for name, value in settings.items() if value is not None}
-    methods = list(METHODS if methods is None else methods)
-    for method in methods:
-        pick(METHODS, method, "method")
+    check_resume(resume, out)
+    callbacks = checked_callbacks(callbacks)
+    methods = method_names(methods)
+    device = str(choose_device(device))
     source = open_graph(data, "compare")
+    checks.classes(source.labels, source.info.class_names)
     splits = resolve_splits(source, splits, count)
     with _journal(out, source, splits, settings, resume) if out is not None else nullcontext() as journal:
         about = {"warnings": list(splits.warnings), "graph": source.name, "metric": source.info.metric}
@@ -82,6 +86,18 @@ def compare(
         if journal:
             save(ranked, journal.folder, **about)
     return ranked
+
+
+def method_names(methods: Any) -> list[str]:
+    """Return the names of methods; None and "all" are all of them."""
+    if methods is None or methods == "all":
+        return list(METHODS)
+    names = [methods] if isinstance(methods, str) else list(methods) if isinstance(methods, Iterable) else []
+    if not names:
+        raise ValueError(f"methods must be a list of names; got {methods!r}. Use for example ['adaptkry', 'gcn'].")
+    for name in names:
+        pick(METHODS, name, "method")
+    return names
 
 
 def _journal(out: Path | str, source: GraphData, splits: Splits, settings: Mapping[str, Any], resume: bool) -> Journal:

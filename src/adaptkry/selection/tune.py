@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from adaptkry.common import checks
 from adaptkry.common.files import write
 from adaptkry.common.journal import Journal
@@ -23,12 +25,13 @@ from adaptkry.selection.sampler import propose
 from adaptkry.selection.space import Space, space_of
 from adaptkry.selection.trial import TRIALS, Trial, best_trial, changed_recipe, recipe_of, train_trials
 from adaptkry.training.data import GraphData, open_graph, training_key
-from adaptkry.training.fit import fit, make_members, resolve_splits
+from adaptkry.training.fit import check_resume, choose_device, fit, make_members, resolve_splits
 from adaptkry.training.run import Run
 from adaptkry.training.run_folder import load_run, write_run
 from adaptkry.training.state import Member
 
 SETTINGS = "tuned.toml"
+MAX_TRIALS, MAX_TOGETHER = 100_000, 1000
 PROPOSALS_PER_TRIAL = 20  # if all of these were tried before, the space counts as exhausted
 NOTE = (
     "the settings are the best of {} trials on validation nodes, so their validation score is optimistic; test nodes "
@@ -52,7 +55,7 @@ def tune(
     together: int = 8,
     count: int | None = None,
     seed: int = 0,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
     on_trial: Callable[[Trial], object] = lambda _: None,
@@ -74,8 +77,10 @@ def tune(
         on_trial: called with each trial.
         settings: settings that do not vary, such as `hidden=64`.
     """
-    checks.positive_count(trials, "trials")
-    checks.positive_count(together, "together")
+    checks.positive_count(trials, "trials", MAX_TRIALS)
+    checks.positive_count(together, "together", MAX_TOGETHER)
+    check_resume(resume, out)
+    device = str(choose_device(device))
     check_names(settings, inspect.signature(tune).parameters)
     source = open_graph(data, "tune")
     checks.classes(source.labels, source.info.class_names)

@@ -27,13 +27,14 @@ width of the panels, except for the orthonormal basis: the order of torch's sums
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from adaptkry.common.lookup import shortened
 from adaptkry.spectral.basis_function import Basis, BasisFunction, Terms, as_basis, basis
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.lanczos import orthonormal
@@ -171,7 +172,12 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
     cache and only a few panels of additional memory are needed. Pass `out` to fill an existing tensor.
     """
     if not isinstance(terms, Basis):
-        return torch.stack(list(terms), 1)
+        found = list(terms) if isinstance(terms, Iterable) else []
+        if not found or not all(isinstance(term, Tensor) for term in found):
+            raise TypeError(
+                f"stack needs a basis or a list of tensors; got {shortened(terms)}. Use stack(krylov(P, x, 10))."
+            )
+        return torch.stack(found, 1)
     x, K, is_sparse = terms.x, terms.degree, sp.issparse(terms.x)
     if len(x.shape) != 2:
         raise ValueError(f"stack needs a signal [n, d]; got {list(x.shape)}. Use x[:, None] for one column.")

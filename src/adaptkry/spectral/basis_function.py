@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import pick, shortened
 from adaptkry.spectral.operators import as_operator
 
 Terms = Iterator[Tensor]
@@ -131,6 +131,8 @@ def as_basis(function: Callable) -> BasisFunction:
         inner, fixed = function.func, function.keywords
         required = tuple(option for option in inner.required_options if option not in fixed)
         return replace(inner, terms=partial(inner.terms, **fixed), required_options=required)
+    if not callable(function):
+        raise TypeError(f"a basis must be a name or a generator of terms; got {shortened(function)}. Use 'krylov'.")
     return BasisFunction(function, getattr(function, "__name__", type(function).__name__))
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from adaptkry.common import checks
 from adaptkry.common.choices import Direction, MixedDirection, Normalisation
 from adaptkry.common.lookup import pick
-from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.graph import Graph, require_graph
 from adaptkry.spectral.attention import EdgeLists
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.operators import ALL_COLUMNS, Operator
@@ -74,6 +74,7 @@ class Propagation(Operator):
         normalisation: Normalisation = "symmetric",
     ):
         self.taus: tuple[float, ...] = checks.taus(tau)
+        require_graph(graph, "a propagation matrix")
         views = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
         self.graph = pick(views, direction, "direction")(graph)
         self.direction, self.isolated, self.normalisation = direction, isolated, normalisation

@@ -154,6 +154,8 @@ def angles(terms: Iterable[Tensor]) -> Tensor:
     >>> angles([torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1.0]), torch.tensor([-1.0, 0.0])])
     tensor([ 45., 135.], dtype=torch.float64)
     """
+    if not isinstance(terms, Iterable):
+        raise TypeError(f"angles need terms, such as krylov(P, x, 10); got {type(terms).__name__}.")
     found = []
     if isinstance(terms, Basis):
         terms = terms.of(dense(terms.x).double())  # in float64, because the arc cosine near 1 loses half of the digits

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adaptkry.graphs.graph import Graph
+from adaptkry.graphs.graph import Graph, require_graph
 from adaptkry.spectral import spectrum
 from adaptkry.spectral.bases import BASES, krylov, stack
 from adaptkry.spectral.filters import Filter
@@ -259,7 +259,7 @@ def check_all(graph: Graph) -> list[Check]:
 
 
 def _undirected(graph: Graph) -> Graph:
-    if graph.is_directed:
+    if require_graph(graph, "the paper's theory").is_directed:
         raise ValueError("the paper's theory needs an undirected graph; got a directed one. Use graph.undirected().")
     return graph
 

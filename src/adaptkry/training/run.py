@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.inputs import SavedInputs, model_inputs
 from adaptkry.models.recipe import Recipe
@@ -135,10 +136,12 @@ class Run:
                 in the same order.
         """
         graph = open_graph(data, "predict").graph
+        ordered = self._with_columns_in_order(graph)
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.features:
             raise ValueError(
-                f"this run was trained on {self.features} features; got a graph with {width}. Use the same features."
+                f"this run was trained on {self.features} features{self._names()}; got a graph with {width}. Use the "
+                "same features."
             )
         if graph.classes > self.shape.classes:
             raise ValueError(
@@ -147,11 +150,14 @@ class Run:
         self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
         scaling = None if saved is None else (saved[0], saved[1])
-        ordered = self._with_columns_in_order(graph)
         inputs = model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
         chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
         parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
         return torch.cat(parts, 1).softmax(-1)
+
+    def _names(self) -> str:
+        """Return the first names of features, if they are known, for a message."""
+        return "" if self.info.feature_names is None else f" ({some(self.info.feature_names, 5)})"
 
     def _check_training_nodes(self, graph: Graph) -> None:
         """Refuse a graph without the training nodes if their labels are inputs of predictions."""
@@ -167,10 +173,11 @@ class Run:
         if names is None or given is None or list(given) == names:
             return graph
         if sorted(given) != sorted(names):
-            missing = sorted(set(names) - set(given))
+            missing, unknown = sorted(set(names) - set(given)), sorted(set(given) - set(names))
+            texts = [f"{what}: {some(found)}" for what, found in (("missing", missing), ("unknown", unknown)) if found]
             raise ValueError(
-                f"this run was trained on the feature columns {', '.join(names)}; got {', '.join(given)}. "
-                f"Missing: {', '.join(missing) or 'none, but one name is repeated'}."
+                f"this run needs the {len(names)} feature columns it was trained on; got {len(given)} columns "
+                f"({'; '.join(texts) or 'one name is repeated'}). Use the same columns."
             )
         return graph.with_columns([list(given).index(name) for name in names])
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from adaptkry.common import checks
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import check_options, pick
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
 from adaptkry.graphs.readers.objects import from_data, from_networkx, is_networkx, unused_attributes
@@ -50,6 +50,8 @@ def read(data, **options) -> Graph:
 
 def _read(data, options: dict) -> tuple[Graph, str]:
     """The graph, and where it comes from, for messages."""
+    if hasattr(data, "node_types"):
+        raise TypeError("a graph has one type of nodes and edges; got HeteroData. Use data.to_homogeneous().")
     if hasattr(data, "edge_index") or is_networkx(data):
         graph = from_networkx(data, **options) if is_networkx(data) else from_data(data, **options)
         log_unused(type(data).__name__, "attributes", unused_attributes(data))
@@ -65,6 +67,7 @@ def _read(data, options: dict) -> tuple[Graph, str]:
         )
     with error_prefix(first):
         reader = pick(READERS, suffix, "file type")
+        check_options(read_matrix if reader is read_npz else reader, options)
     return reader(first, *more, **options), str(more[0] if more else first)
 
 

@@ -1,0 +1,496 @@
+"""Careless and hostile calls of every entry point, in Python and on the command line.
+
+One row per call: what is called, and what must come of it. A refused call raises an error of the expected type that the
+package declares (`errors.is_declared`), with a message on one line that contains the expected words; an exception of
+torch, NumPy or Python that escapes the package fails the test. To add an entry point, add a row to `CALLS` (accepted),
+`REFUSED` (in Python) or `COMMANDS` (on the command line).
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from sklearn.exceptions import NotFittedError
+from torch_geometric.data import Data, HeteroData
+
+import adaptkry as ak
+from adaptkry.common import errors
+from adaptkry.graphs.graph import Info
+from adaptkry.models import stages as s
+
+GRAPH = ak.csbm(nodes=60, seed=0)
+X, Y, NODES = GRAPH.x, GRAPH.y, np.arange(60)
+EDGES = torch.from_numpy(np.stack(GRAPH.adjacency.nonzero())).long()
+INNER = EDGES[:, (EDGES < 20).all(0)]
+WEIGHTS = torch.ones(EDGES.shape[1])
+DATA = Data(x=X, edge_index=EDGES, y=Y)
+PARTS = [torch.arange(60) % 3 == part for part in range(3)]
+SPLITS = ak.from_masks(*PARTS)
+QUICK: dict[str, Any] = {"epochs": 2, "device": "cpu"}
+NAN = float("nan")
+HUGE = 2**70
+P = ak.Propagation(GRAPH)
+
+
+def unlabelled(part: int) -> ak.Graph:
+    """The graph without the label of the first node of a part: 0 train, 1 validation, 2 test."""
+    return GRAPH.relabelled(torch.where(torch.arange(60) == part, -1, Y))
+
+
+def with_masks(graph: ak.Graph) -> ak.Graph:
+    other = copy.copy(graph)
+    other.info = Info("g", masks=dict(zip(("train", "validation", "test"), [m[None] for m in PARTS], strict=True)))
+    return other
+
+
+def data_with(**attributes) -> Data:
+    return Data(**{"x": X, "edge_index": EDGES, "y": Y, **attributes})
+
+
+def fit(data: Any = GRAPH, *words, **options) -> Any:
+    return ak.fit(data, *words, **{**QUICK, **options})
+
+
+def classifier(**options) -> Any:
+    return ak.AdaptKryClassifier(GRAPH, **{"epochs": 2, "degree": 2, "hidden": 8, **options})
+
+
+def on_features(**options) -> Any:
+    return ak.AdaptKryClassifier(**{"epochs": 2, "degree": 2, "hidden": 8, **options}).fit(X.numpy(), Y, EDGES)
+
+
+# Calls that work: (call, property of the result).
+CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
+    "fit: method by name": (lambda: fit(method="gcn"), lambda run: run.recipes[0].method == "gcn"),
+    "fit: name of a graph": (lambda: fit("csbm", count=1), lambda run: run.info.graph == "csbm"),
+    "fit: PyG data": (lambda: fit(DATA), lambda run: len(run.results) == 5),
+    "fit: data without features": (lambda: fit(data_with(x=None, num_nodes=60)), lambda run: run.features == 0),
+    "fit: a torch device": (lambda: fit(device=torch.device("cpu")), lambda run: len(run.results) == 5),
+    "fit: device with a number": (lambda: fit(device="cpu:0"), lambda run: len(run.results) == 5),
+    "fit: NumPy numbers": (
+        lambda: fit(hidden=np.int64(8), mlp_lr=np.float32(0.5), tied=np.bool(True)),
+        lambda run: [type(getattr(run.recipes[0], n)) for n in ("hidden", "mlp_lr", "tied")] == [int, float, bool],
+    ),
+    "fit: one tau": (lambda: fit(taus=0.5), lambda run: run.recipes[0].taus == (0.5,)),
+    "fit: one direction": (lambda: fit(directions="both"), lambda run: run.recipes[0].directions == ("both",)),
+    "fit: None keeps a setting": (lambda: fit(hidden=None), lambda run: run.recipes[0].hidden == 64),
+    "fit: options of the basis as a dict": (
+        lambda: fit(basis="jacobi", basis_options={"a": 1, "b": 2}),
+        lambda run: run.recipes[0].basis_options == (("a", 1), ("b", 2)),
+    ),
+    "fit: untested nodes need no labels": (
+        lambda: fit(unlabelled(2), splits=SPLITS, test=False),
+        lambda run: [result.test for result in run.results] == [None],
+    ),
+    "compare: one method": (lambda: ak.compare(GRAPH, "mlp", **QUICK), lambda found: found[0]["method"] == "mlp"),
+    "compare: a torch device": (
+        lambda: ak.compare(GRAPH, ["mlp"], epochs=2, device=torch.device("cpu")),
+        lambda found: found[0]["failed"] is None,
+    ),
+    "tune: a torch device": (
+        lambda: ak.tune(GRAPH, trials=1, epochs=2, device=torch.device("cpu")),
+        lambda found: len(found.trials) == 1,
+    ),
+    "suggest: a name": (lambda: ak.suggest("csbm"), lambda found: found == ak.suggest(ak.csbm())),
+    "suggest: PyG data": (lambda: ak.suggest(DATA), lambda found: found.hidden == 64),
+    "explain: a name": (lambda: ak.explain("csbm"), lambda found: len(found) > 2),
+    "KrylovBasis: one tau": (lambda: ak.KrylovBasis(taus=0.5)(data_with()).basis, lambda b: b.shape == (60, 11, 16)),
+    "KrylovBasis: label of the graph": (
+        lambda: ak.KrylovBasis(degree=2)(data_with(y=torch.tensor([1]))).basis,
+        lambda basis: torch.equal(basis, ak.KrylovBasis(degree=2)(data_with()).basis),
+    ),
+    "KrylovBasis: targets are numbers": (
+        lambda: ak.KrylovBasis(degree=2)(data_with(y=torch.rand(60))).basis,
+        lambda basis: basis.shape == (60, 3, 16),
+    ),
+    "KrylovBasis: features with gradients": (
+        lambda: ak.KrylovBasis(degree=2)(data_with(x=X.clone().requires_grad_())).basis,
+        lambda basis: basis.shape == (60, 3, 16),
+    ),
+    "KrylovBasis: repr": (lambda: repr(ak.KrylovBasis(0.5, 2)), lambda t: t.startswith("KrylovBasis(taus=(0.5,), de")),
+    "KrylovConv: double": (lambda: ak.KrylovConv()(X.double(), EDGES), lambda y: y.dtype == torch.float64),
+    "KrylovConv: weights": (
+        lambda: ak.KrylovConv()(X, EDGES, WEIGHTS),
+        lambda y: torch.allclose(y, ak.KrylovConv()(X, EDGES), atol=1e-5),
+    ),
+    "classifier: seed None": (lambda: classifier(seed=None).fit(NODES, Y), lambda c: len(c.predict(NODES)) == 60),
+    "classifier: random_state None": (
+        lambda: classifier(random_state=None).fit(NODES, Y),
+        lambda c: len(c.predict(NODES)) == 60,
+    ),
+    "classifier: name of a graph": (
+        lambda: ak.AdaptKryClassifier("csbm", epochs=1).fit([0, 1, 2, 3, 4, 5, 6, 7, 8], [0, 1, 0, 1, 0, 1, 0, 1, 0]),
+        lambda c: len(c.predict([5, 6])) == 2,
+    ),
+    "classifier: PyG data": (
+        lambda: ak.AdaptKryClassifier(DATA, epochs=1).fit(NODES, Y), lambda c: len(c.predict([5])) == 1
+    ),
+    "classifier: a column of labels": (lambda: classifier().fit(NODES, Y[:, None]), lambda c: len(c.classes_) == 2),
+    "classifier: objects that are numbers": (
+        lambda: classifier().fit(NODES, np.array([-1, *Y[1:].tolist()], dtype=object)),
+        lambda c: c.classes_.tolist() == [0, 1],
+    ),
+    "classifier: equal duplicates": (
+        lambda: classifier().fit(np.r_[NODES, 0], np.r_[Y, Y[0]]), lambda c: len(c.predict(NODES)) == 60
+    ),
+    "classifier: no nodes": (lambda: classifier().fit(NODES, Y).predict([]), lambda found: found.shape == (0,)),
+    "classifier: all labels but two known": (
+        lambda: classifier().fit(NODES[:3], [0, 1, 0]),
+        lambda c: c.run_.results[0].validation is not None,
+    ),
+    "classifier: structure is used": (
+        lambda: classifier(structure=4).fit(NODES, Y), lambda c: c.run_.recipes[0].structure == 4
+    ),
+    "classifier: another graph": (lambda: on_features().predict(X[:20].numpy(), INNER), lambda y: y.shape == (20,)),
+    "classifier: sparse features": (
+        lambda: on_features().predict(sp.csr_array(X.numpy())), lambda found: found.shape == (60,)
+    ),
+    "stratified: a graph": (lambda: ak.stratified(GRAPH, count=2), lambda found: len(found) == 2),
+    "names": (lambda: {*ak.__all__} - {*dir(ak)}, lambda missing: not missing and "KrylovConv" in ak.__all__),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_that_look_odd_but_are_right_work(name):
+    call, is_right = CALLS[name]
+    assert is_right(call())
+
+
+# Calls that are refused: (call, type of the error, words of its message).
+REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    # nodes without labels, whatever the origin of masks, splits and labels
+    *(
+        (lambda part=part, call=call: call(unlabelled(part)), ValueError, message)
+        for part, name in enumerate(("train", "validation", "test"))
+        for call, message in (
+            (lambda g: fit(g, splits=SPLITS), f"{name} nodes must have labels; got node {part}"),
+            (lambda g: fit(g, ak.recipe("mlp"), SPLITS), f"{name} nodes must have labels; got node {part}"),
+            (lambda g: fit(with_masks(g), splits="fixed"), f"node {part} in the {name} mask has none"),
+            (lambda g: fit(with_masks(g)), f"node {part} in the {name} mask has none"),
+            (lambda g: ak.compare(g, ["mlp"], SPLITS, **QUICK), f"{name} nodes must have labels"),
+            (lambda g: ak.tune(g, "mlp", SPLITS, trials=1, **QUICK), f"{name} nodes must have labels"),
+            (lambda g: ak.auto(g, SPLITS, time_limit=1, **QUICK), f"{name} nodes must have labels"),
+            (
+                lambda g: fit(data_with(y=g.y, train_mask=PARTS[0], val_mask=PARTS[1], test_mask=PARTS[2])),
+                f"node {part} in the {name} mask has none",
+            ),
+        )
+    ),
+    # data
+    (lambda: fit(None), TypeError, "a graph must be a name, a path"),
+    (lambda: fit(3), TypeError, "a graph must be a name, a path"),
+    (lambda: fit(""), ValueError, "got an empty path"),
+    (lambda: fit([]), ValueError, "got an empty list"),
+    (lambda: fit(X.numpy()), TypeError, "Use Graph(edges, features, labels) for arrays"),
+    (lambda: fit([GRAPH]), TypeError, "a graph must be a name, a path"),
+    (lambda: fit(HeteroData()), TypeError, "Use data.to_homogeneous()"),
+    (lambda: fit("csbmm"), ValueError, "Did you mean 'csbm'"),
+    (lambda: fit(data_with(y=None)), ValueError, "none of 60 nodes has a label"),
+    (lambda: fit(data_with(y=torch.rand(60))), TypeError, "labels must be integers"),
+    (lambda: fit(data_with(y=torch.tensor([1]))), ValueError, "labels must have shape [60]"),
+    (lambda: fit(data_with(x=X.clone().requires_grad_())), ValueError, "features must not require gradients"),
+    (lambda: fit(data_with(edge_weight=WEIGHTS.clone().requires_grad_())), ValueError, "Use detach()"),
+    # method and splits
+    (lambda: fit(GRAPH, SPLITS), TypeError, "Pass splits by name: splits="),
+    (lambda: fit(GRAPH, []), TypeError, "a list of recipes; got []"),
+    (lambda: fit(GRAPH, None), TypeError, "got None. Use for example 'adaptkry'"),
+    (lambda: fit(GRAPH, GRAPH), TypeError, "method must be the name of a method"),
+    (lambda: fit(GRAPH, ""), ValueError, "unknown method ''"),
+    (lambda: fit(method=["gcn"]), TypeError, "a list of recipes; got ['gcn']"),
+    (lambda: fit(splits=""), ValueError, "unknown split scheme ''"),
+    (lambda: fit(splits=tuple(PARTS)), TypeError, "See adaptkry.from_masks"),
+    (lambda: fit(splits=3), TypeError, "use count=3"),
+    (lambda: fit(ak.csbm(nodes=70), splits=SPLITS), ValueError, "cover all 70 rows; got splits of 60"),
+    (lambda: ak.compare(ak.csbm(nodes=70), ["mlp"], SPLITS, **QUICK), ValueError, "cover all 70 rows"),
+    (lambda: ak.tune(ak.csbm(nodes=70), splits=SPLITS, **QUICK), ValueError, "cover all 70 rows"),
+    (lambda: ak.auto(ak.csbm(nodes=70), SPLITS, **QUICK), ValueError, "cover all 70 rows"),
+    # numbers of things
+    *(
+        (lambda name=name, value=value: fit(**{name: value}), error, f"{name} must be {message}")
+        for name in ("seeds", "restarts", "batch_size", "count")
+        for value, error, message in (
+            (0, ValueError, "1 or more; got 0"),
+            (-1, ValueError, "1 or more; got -1"),
+            (1.5, TypeError, "an integer; got 1.5"),
+            ("a", TypeError, "an integer; got 'a'"),
+            (HUGE, ValueError, "at most"),
+        )
+    ),
+    (lambda: fit(restarts=10**8), ValueError, "500000000 trainings with hidden 64"),
+    (lambda: fit(seeds=10**8), ValueError, "must fit in memory"),
+    (lambda: fit(count=10**8), ValueError, "the number of splits must be at most 10000"),
+    (lambda: fit(splits="uniform", count=10**8), ValueError, "the number of splits must be at most 10000"),
+    # settings
+    *(
+        (lambda name=name, value=value: fit(**{name: value}), error, f"{name} must be {message}")
+        for name in ("epochs", "hidden", "degree", "layers", "label_hops")
+        for value, error, message in (
+            (10**9, ValueError, "at most"),
+            (HUGE, ValueError, "at most"),
+            (-1, ValueError, ""),
+            (1.5, TypeError, "an integer; got 1.5"),
+            ("3", TypeError, "an integer; got '3'"),
+            (True, TypeError, "an integer; got True"),
+            (NAN, TypeError, "an integer; got nan"),
+            ([1], TypeError, "an integer; got [1]"),
+        )
+    ),
+    *(
+        (lambda name=name: fit(**{name: HUGE}), ValueError, f"{name} must be at most")
+        for name in ("patience", "min_epochs", "heads", "structure", "reduce")
+    ),
+    (lambda: fit(hidden=10**6, layers=1000), ValueError, "trainings with hidden 1000000, layers 1000"),
+    (lambda: fit(epochs=10**7, count=1000), ValueError, "must fit in memory"),
+    (lambda: fit(ak.csbm(nodes=10**4, features=999), degree=10**4), ValueError, "terms of 999 columns for 10000 nodes"),
+    (lambda: classifier(hidden=10**9).fit(NODES, Y), ValueError, "hidden must be at most"),
+    (lambda: ak.auto(GRAPH, hidden=10**9, time_limit=1), ValueError, "hidden must be at most"),
+    (lambda: ak.tune(GRAPH, hidden=10**9), ValueError, "hidden must be at most"),
+    *(
+        (lambda name=name, value=value: fit(**{name: value}), error, f"{name} must be {message}")
+        for name in ("mlp_lr", "mlp_dropout", "isolated", "alpha", "label_smoothing")
+        for value, error, message in (
+            ("a", TypeError, "a number; got 'a'"),
+            ([1], TypeError, "a number; got [1]"),
+            (True, TypeError, "a number; got True"),
+            (NAN, ValueError, "finite; got nan"),
+            (10**400, ValueError, "finite; got 1000"),
+        )
+    ),
+    (lambda: fit(tied="false"), TypeError, "tied must be True or False; got 'false'"),
+    (lambda: fit(hop_norm=2), TypeError, "hop_norm must be True or False; got 2"),
+    (lambda: fit(basis=[]), ValueError, "unknown basis []"),
+    (lambda: fit(combine_hops=["sum"]), ValueError, "unknown combine_hops ['sum']"),
+    (lambda: fit(loss=3), ValueError, "unknown loss 3"),
+    (lambda: fit(directions=[]), ValueError, "directions must have at least one entry"),
+    (lambda: fit(directions=3), TypeError, "directions must be a list; got 3"),
+    (lambda: fit(directions=[["both"]]), ValueError, "unknown direction ['both']"),
+    (lambda: fit(taus=[]), ValueError, "got an empty list"),
+    (lambda: fit(taus="0.5"), TypeError, "tau must be a positive number; got '0.5'"),
+    (lambda: fit(taus=[0.5] * 10**5), ValueError, "tau must be at most 1000 numbers; got 100000"),
+    (lambda: fit(basis_options=3), TypeError, "basis_options must be a list; got 3"),
+    (lambda: fit(basis_options="a"), ValueError, "basis_options must be pairs of name and value"),
+    (lambda: fit(basis_options=[("a",)]), ValueError, "basis_options must be pairs of name and value"),
+    (lambda: fit(basis_options={"a": 1}), ValueError, "unknown option of the basis krylov 'a'. There is none."),
+    (lambda: fit(basis="jacobi", basis_options={"a": "x"}), TypeError, "the basis option a must be a number; got 'x'"),
+    # names that do not exist: similar ones are suggested
+    (lambda: ak.fit(GRAPH, hiden=3), ValueError, "unknown setting 'hiden'. Did you mean 'hidden'"),
+    (lambda: ak.fit(GRAPH, seed=0), ValueError, "Did you mean 'seeds'"),
+    (lambda: ak.fit(GRAPH, tau=0.5), ValueError, "Did you mean 'taus'"),
+    (lambda: ak.fit(GRAPH, made="gcn"), ValueError, "unknown setting 'made'"),
+    (lambda: ak.auto(GRAPH, time=5), ValueError, "Did you mean 'time_limit'"),
+    (lambda: ak.tune(GRAPH, n_trials=5), ValueError, "Did you mean"),
+    (lambda: ak.compare(GRAPH, method="gcn"), ValueError, "Did you mean 'methods'"),
+    (lambda: ak.suggest(GRAPH, hiden=3), ValueError, "Did you mean 'hidden'"),
+    (lambda: ak.suggest("csbmm"), ValueError, "Did you mean 'csbm'"),
+    (lambda: ak.suggest(GRAPH, "gcm"), ValueError, "unknown method 'gcm'"),
+    (lambda: ak.suggest(GRAPH, train=[1]), ValueError, "train must be a bool mask [60]"),  # type: ignore
+    (lambda: ak.recipe("gcn", hiden=1), ValueError, "Did you mean 'hidden'"),
+    (lambda: ak.load("csbm", foo=1), ValueError, "unknown option of csbm 'foo'"),
+    (lambda: list(ak.krylov(P, X, 2, foo=1)), ValueError, "unknown option of the basis krylov 'foo'"),
+    (lambda: ak.Filter(2, foo=1), ValueError, "unknown option of the basis krylov 'foo'"),
+    # stages that do not fit
+    *(
+        (lambda given=given: fit(method="mlp", combine_hops="sum", **{"stages": given()}), ValueError, message)
+        for given, message in (
+            (lambda: [], "stages must begin with"),
+            (lambda: [s.Linear("classes")], "got Linear. Put Input() first"),
+            (lambda: [s.Input(), s.Linear("classes")], "Add SelectRows() after the last stage"),
+            (lambda: [s.CombineHops(), s.SelectRows()], "SelectRows needs the signal at all nodes"),
+            (lambda: [s.CombineHops(), s.LinearPerHop("classes")], "LinearPerHop needs the signal at all nodes"),
+            (lambda: [s.Input(), s.SelectRows(), s.Propagate()], "Propagate needs the signal at all nodes"),
+            (lambda: [s.CombineHops(), s.PolynomialFilter()], "PolynomialFilter needs the signal at all nodes"),
+            (lambda: [s.CombineHops(), s.Linear("hidden")], "a model must end with 2 columns"),
+            (lambda: [s.CombineHops(), s.Dropout("x")], "unknown rate of the stage Dropout 'x'"),  # type: ignore
+            (lambda: [s.CombineHops(), s.Linear("many")], "unknown size of the stage Linear 'many'"),  # type: ignore
+            (lambda: [{"stage": "Linear", "size": "classes", "init": "x"}], "unknown init of the stage Linear 'x'"),
+            (lambda: [{"stage": "Lineer"}], "Did you mean 'Linear'"),
+            (lambda: "Input", "a stage must be a table"),
+            (lambda: [3], "a stage must be a table"),
+        )
+    ),
+    (lambda: fit(stages=3), TypeError, "stages must be a list; got 3"),
+    # devices
+    *(
+        (lambda name=name: fit(device=name), ValueError, "the device must be auto, cpu or cuda")
+        for name in ("cpu:abc", "cpu:1", "cpu:-1", "cpu:", "cuda:abc", "cuda:", "", "CPU", "meta", None, 0)
+    ),
+    (lambda: ak.compare(GRAPH, ["mlp"], device="x"), ValueError, "the device must be"),
+    (lambda: ak.tune(GRAPH, device="x"), ValueError, "the device must be"),
+    (lambda: ak.auto(GRAPH, device="x"), ValueError, "the device must be"),
+    # other arguments
+    (lambda: fit(combine="x"), ValueError, "unknown way to combine trainings 'x'"),
+    (lambda: fit(callbacks=3), TypeError, "callbacks must be a list of functions; got 3"),
+    (lambda: fit(callbacks=print), TypeError, "Put it in a list"),
+    (lambda: fit(callbacks=[3]), TypeError, "callbacks must be functions"),
+    (lambda: fit(resume=True), ValueError, "resume needs the folder"),
+    (lambda: ak.tune(GRAPH, resume=True), ValueError, "resume needs the folder"),
+    (lambda: ak.compare(GRAPH, resume=True), ValueError, "resume needs the folder"),
+    (lambda: ak.auto(GRAPH, resume=True), ValueError, "resume needs the folder"),
+    (lambda: ak.compare(GRAPH, []), ValueError, "methods must be a list of names; got []"),
+    (lambda: ak.compare(GRAPH, 3), ValueError, "methods must be a list of names; got 3"),  # type: ignore
+    (lambda: ak.compare(GRAPH, ["gcm"]), ValueError, "unknown method 'gcm'"),
+    (lambda: ak.compare(GRAPH, [None]), ValueError, "unknown method None"),  # type: ignore
+    (lambda: ak.compare(ak.Graph(EDGES, X), ["mlp"]), ValueError, "none of 60 nodes has a label"),
+    (lambda: ak.tune(GRAPH, trials=0), ValueError, "trials must be 1 or more; got 0"),
+    (lambda: ak.tune(GRAPH, together=10**8), ValueError, "together must be at most 1000"),
+    (lambda: ak.tune(GRAPH, trials=HUGE), ValueError, "trials must be at most"),
+    (lambda: ak.tune(GRAPH, seed=-1), ValueError, "seed must be 0 or more; got -1"),
+    (lambda: ak.auto(GRAPH, time_limit=0), ValueError, "a time limit must be a positive number"),
+    (lambda: ak.auto(GRAPH, time_limit=None), ValueError, "a time limit must be a positive number"),  # type: ignore
+    (lambda: ak.auto(GRAPH, time_limit=1, seed=-1), ValueError, "seed must be 0 or more; got -1"),
+    # PyG
+    (lambda: ak.KrylovBasis(taus="0.5"), TypeError, "tau must be a positive number; got '0.5'"),
+    (lambda: ak.KrylovBasis(taus=[]), ValueError, "got an empty list"),
+    (lambda: ak.KrylovBasis(degree=-1), ValueError, "degree must be 0 or more; got -1"),
+    (lambda: ak.KrylovBasis(degree=10**9), ValueError, "degree must be at most 10000"),
+    (lambda: ak.KrylovBasis(direction="up"), ValueError, "unknown direction 'up'"),
+    (lambda: ak.KrylovBasis()(3), TypeError, "KrylovBasis needs a PyG Data; got int"),
+    (lambda: ak.KrylovBasis()(HeteroData()), TypeError, "Use to_homogeneous()"),
+    (lambda: ak.KrylovBasis()(data_with(x=None)), ValueError, "Set data.x"),
+    (lambda: ak.KrylovBasis()(Data(x=X)), ValueError, "Set data.edge_index"),
+    (lambda: ak.KrylovBasis()(data_with(x=torch.ones(60))), ValueError, "features must have shape [60, d]"),
+    (lambda: ak.KrylovConv()(X, EDGES, WEIGHTS.clone().requires_grad_()), ValueError, "weights must not require gradi"),
+    (lambda: ak.KrylovConv(tau=0), ValueError, "tau must be positive and finite"),
+    (lambda: ak.KrylovConv(direction="up"), ValueError, "unknown direction 'up'"),
+    (lambda: ak.KrylovConv(basis="x"), ValueError, "unknown basis 'x'"),
+    (lambda: ak.KrylovConv()(X.numpy(), EDGES), TypeError, "acts on a torch tensor; got ndarray"),
+    (lambda: ak.KrylovConv()(X.long(), EDGES), TypeError, "float32 or float64; got torch.int64"),
+    (lambda: ak.KrylovConv()(X[None], EDGES), ValueError, "the signal must have shape [1] or [1, d]"),
+    (lambda: ak.KrylovConv()(torch.tensor(1.0), EDGES), ValueError, "the signal must have shape"),
+    (lambda: ak.KrylovConv()(X, EDGES.T), ValueError, "Transpose it: edges.T"),
+    (lambda: ak.KrylovConv()(X, None), TypeError, "edges must be numbers in an array"),  # type: ignore
+    (lambda: ak.KrylovConv()(X, EDGES, WEIGHTS[:3]), ValueError, "one per edge; got shape [3]"),
+    # scikit-learn
+    (lambda: classifier().fit(NODES, np.where(NODES == 3, NAN, Y)), ValueError, "row 3 has nan. Use -1 for unknown"),
+    (lambda: classifier().fit(NODES, [None, *"ab" * 29, "a"]), ValueError, "row 0 has None"),
+    (lambda: classifier().fit(NODES, [*"ab" * 29, "a", NAN]), ValueError, "row 59 has nan"),
+    (lambda: classifier().fit(NODES, np.where(NODES == 3, np.inf, Y)), ValueError, "row 3 has inf"),
+    (lambda: classifier().fit(NODES, np.full(60, 0.5)), ValueError, "y must be classes; got the number 0.5"),
+    (lambda: classifier().fit(NODES, [*"ab" * 29, "a", 3]), TypeError, "all text or all numbers"),
+    (lambda: classifier().fit(NODES, np.stack([Y, Y], 1)), ValueError, "y must be labels [k]"),
+    (lambda: classifier().fit(NODES, None), ValueError, "y must be labels [k]"),
+    (lambda: classifier().fit(NODES, 3), ValueError, "y must be labels [k]"),
+    (lambda: classifier().fit([], []), ValueError, "at least 2 classes"),
+    (lambda: classifier().fit(np.r_[NODES, 7], np.r_[Y, 1 - Y[7]]), ValueError, "node 7 has 0 and 1. Keep one"),
+    (lambda: classifier().fit([0, 1], [0, 1]), ValueError, "a class with at least 2 labelled nodes"),
+    (lambda: classifier().fit(3, Y), ValueError, "X must hold node numbers [k]"),
+    (lambda: classifier().fit(NODES, Y).predict(3), ValueError, "X must hold node numbers [k]"),
+    (lambda: classifier().fit(NODES, Y).predict([1.0]), ValueError, "X must hold node numbers [k]"),
+    (lambda: classifier().fit(NODES, Y).predict(NODES, EDGES), ValueError, "Leave edges out"),
+    (lambda: classifier(validation="a").fit(NODES, Y), TypeError, "validation must be a number; got 'a'"),
+    (lambda: classifier(validation=NAN).fit(NODES, Y), ValueError, "validation must be finite"),
+    (lambda: classifier(random_state=-1).fit(NODES, Y), ValueError, "random_state must be 0 or more; got -1"),
+    (lambda: classifier(random_state="a").fit(NODES, Y), TypeError, "random_state must be an integer; got 'a'"),
+    (lambda: ak.AdaptKryClassifier(3).fit(NODES, Y), TypeError, "a graph must be a name, a path"),
+    (lambda: on_features().predict(X[:3].numpy()), ValueError, "X must have 60 rows"),
+    (lambda: on_features().predict(NODES[:3]), ValueError, "X must have 60 rows"),
+    (lambda: on_features().predict(X.numpy() * NAN), ValueError, "features must be finite"),
+    (lambda: on_features().predict(X[:, :3].numpy()), ValueError, "trained on 16 features; got a graph with 3"),
+    # graphs, splits and operators
+    (lambda: ak.csbm(nodes=10**15), ValueError, "must fit in memory"),
+    (lambda: ak.csbm(features=10**12), ValueError, "must fit in memory"),
+    (lambda: ak.csbm(nodes=HUGE), ValueError, "nodes must be at most"),
+    (lambda: ak.csbm(seed=-1), ValueError, "the seed must be 0 or more; got -1"),
+    (lambda: ak.csbm(phi="a"), TypeError, "phi must be a number; got 'a'"),  # type: ignore
+    (lambda: ak.Graph([[0], [10**12]]), ValueError, "node ids must be 0 .. n - 1"),
+    (lambda: ak.Graph([[0], [1]], nodes=10**15), ValueError, "must fit in memory"),
+    (lambda: ak.Graph([[0], [1]], labels=[0, 10**9]), ValueError, "labels must be class numbers"),
+    (lambda: ak.stratified(Y, fractions="abc"), ValueError, "three positive numbers"),  # type: ignore
+    (lambda: ak.stratified(3), TypeError, "splits need the labels of all nodes; got 3"),
+    (lambda: ak.class_balanced(Y, 3), TypeError, "seeds must be a list of integers"),  # type: ignore
+    (lambda: ak.class_balanced(Y, [-1]), ValueError, "a seed of class_balanced must be 0 or more; got -1"),
+    (lambda: ak.class_balanced(Y, [2**40]), ValueError, "must be at most 4294967295"),
+    (lambda: ak.Propagation("csbm"), TypeError, "a propagation matrix needs a Graph; got str"),  # type: ignore
+    (lambda: ak.Laplacian(DATA), TypeError, "a propagation matrix needs a Graph; got Data"),  # type: ignore
+    (lambda: ak.homophily("csbm"), TypeError, "homophily needs a Graph; got str"),  # type: ignore
+    (lambda: ak.check_all("csbm"), TypeError, "the paper's theory needs a Graph; got str"),  # type: ignore
+    (lambda: ak.angles(GRAPH), TypeError, "angles need terms"),  # type: ignore
+    (lambda: ak.krylov(P, X, 10**9), ValueError, "degree must be at most 10000"),
+    (lambda: ak.Filter(10**10), ValueError, "degree must be at most 10000"),
+    (lambda: ak.Filter(2, 3), TypeError, "a basis must be a name or a generator"),  # type: ignore
+    (lambda: ak.stack([]), TypeError, "stack needs a basis or a list of tensors; got []"),
+    (lambda: ak.stack(3), TypeError, "stack needs a basis or a list of tensors; got 3"),  # type: ignore
+    # predictions
+    (lambda: fit().predict(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
+    (lambda: fit(named("a", "b")).predict(named("a", "c")), ValueError, "(missing: 'b'; unknown: 'c')"),
+    (lambda: fit(named("a", "b")).predict(named("a")), ValueError, "got 1 columns (missing: 'b')"),
+    (lambda: fit(named("a", "b")).predict(ak.Graph(EDGES, X)), ValueError, "trained on 2 features ('a', 'b'); got"),
+    (lambda: fit().predict(None), TypeError, "a graph must be a name, a path"),
+]  # fmt: skip
+
+
+def named(*names: str) -> ak.Graph:
+    """The graph with one feature column for each name."""
+    return ak.Graph(EDGES, X[:, : len(names)], Y, info=replace(GRAPH.info, feature_names=names, known_as=None))
+
+
+@pytest.mark.parametrize(("call", "kind", "words"), REFUSED, ids=[f"{i} {row[2]}" for i, row in enumerate(REFUSED)])
+def test_wrong_calls_are_refused_with_a_sentence(call, kind, words):
+    with pytest.raises(kind) as raised:
+        call()
+    assert errors.is_declared(raised.value), f"{raised.value!r} escaped from a library or from Python itself"
+    message = str(raised.value)
+    assert words in message
+    assert "\n" not in message
+    assert message.rstrip().endswith((".", "...", "...)"))
+
+
+def test_an_estimator_that_was_not_fitted_says_so():
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        classifier().predict(NODES)
+
+
+# Commands that are refused: (words, message).
+COMMANDS = [
+    ("fit csbm --device cpu:abc", "the device must be auto, cpu or cuda"),
+    ("fit csbm --device cuda:abc", "the device must be auto, cpu or cuda"),
+    ("compare csbm --methods mlp --device cpu:abc", "the device must be auto, cpu or cuda"),
+    ("tune csbm --device cpu:abc", "the device must be auto, cpu or cuda"),
+    ("auto csbm --device cpu:abc", "the device must be auto, cpu or cuda"),
+    ("fit csbm --epochs 1000000000", "epochs must be at most 10000000; got 1000000000"),
+    (f"fit csbm --epochs {HUGE}", "epochs must be at most 10000000"),
+    (f"auto csbm --epochs {HUGE}", "epochs must be at most 10000000"),
+    (f"tune csbm --epochs {HUGE}", "epochs must be at most 10000000"),
+    (f"compare csbm --methods mlp --epochs {HUGE} --json", "epochs must be at most 10000000"),
+    ("fit csbm --restarts 100000000", "must fit in memory"),
+    (f"fit csbm --restarts {HUGE}", "restarts must be at most"),
+    ("fit csbm --set hidden=1000000000", "hidden must be at most 1000000; got 1000000000"),
+    ("fit csbm --set hidden=1000000 --set layers=1000", "must fit in memory"),
+    ("fit csbm --set layers=1000000000", "layers must be at most 1000"),
+    ("fit csbm --degree 100000", "degree must be at most 10000; got 100000"),
+    (f"fit csbm --degree {10**19}", "degree must be at most 10000"),
+    ("fit csbm --splits 100000000", "the number of splits must be at most 10000"),
+    (f"fit csbm --batch-size {HUGE}", "batch_size must be at most"),
+    ("fit csbm --method=", "--method must not be empty"),
+    ("tune csbm --method=", "--method must not be empty"),
+    ("compare csbm --methods=", "--methods must not be empty"),
+    ("compare csbm --methods mlp,", "unknown method ''"),
+    ("fit csbm --split=", "--split must not be empty"),
+    ("fit csbm --combine=", "--combine must not be empty"),
+    ("fit csbm --taus=", "--taus must not be empty"),
+    ("fit csbm --directions=", "--directions must not be empty"),
+    ("fit csbm --set=", "--set must not be empty"),
+    ("fit csbm --set hidden=", "the setting hidden must be a whole number"),
+    ("fit csbm --set tied=maybe", "the setting tied must be true or false"),
+    ("fit csbm --device=", "--device must not be empty"),
+    ("tune csbm --trials 0", "trials must be 1 or more"),
+    (f"tune csbm --trials {HUGE}", "trials must be at most"),
+    (f"tune csbm --together {HUGE}", "together must be at most"),
+    ("tune csbm --seed -1", "seed must be 0 or more"),
+    ("auto csbm --time=", "--time must not be empty"),
+    ("auto csbm --time nan", "a time limit must be a positive number"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), COMMANDS, ids=[words for words, _ in COMMANDS])
+def test_wrong_commands_end_with_one_sentence_and_exit_code_2(words, message, command, tmp_path):
+    is_listed = words.endswith("--json")  # a comparison lists methods that cannot be trained
+    printed = command(*words.split(" "), code=1 if is_listed else 2, cwd=tmp_path)
+    last = printed.out if is_listed else " ".join(printed.err.split())
+    assert message in last
+    assert is_listed or list(tmp_path.rglob("run.json")) == []
