@@ -3,7 +3,8 @@
 The lock on the folder is taken first, before anything in it is read or written. The file is JSON lines: a header with
 the request, then one line per finished part.
 
->>> with Journal("/tmp/adaptkry-doctest-journal", "k1", command="tune", request={"seed": 0}, resume=False) as journal:
+>>> import tempfile
+>>> with Journal(tempfile.mkdtemp(), "k1", command="tune", request={"seed": 0}, resume=False) as journal:
 ...     journal.add("trial 0", {"score": 0.5})
 ...     journal.missing(["trial 0", "trial 1"])
 ['trial 1']

@@ -31,7 +31,7 @@ class DevelopmentGraph:
 
     scheme: str
     splits: int
-    generate: Callable[[], Graph] | None = None
+    generate: Callable[..., Graph] | None = None
 
 
 DEVELOPMENT: dict[str, DevelopmentGraph] = {

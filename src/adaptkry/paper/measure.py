@@ -25,6 +25,7 @@ from adaptkry.training.data import GraphData
 from adaptkry.training.fit import choose_device, fit
 
 QUICK_EPOCHS, QUICK_SPLITS, QUICK_SECONDS = 10, 2, 1.0
+QUICK_NODES = 200  # of the built-in development graphs
 
 
 class MissingDataError(OSError):
@@ -78,7 +79,7 @@ class RunOptions:
 def _load(name: str, root: Path | None, quick: bool) -> Graph:
     generate = DEVELOPMENT[name].generate if name in DEVELOPMENT else None
     if generate is not None:
-        return generate()
+        return generate(nodes=QUICK_NODES) if quick else generate()
     try:
         if is_user_file(name):
             return open_user_file(name, root)
