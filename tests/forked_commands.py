@@ -1,6 +1,7 @@
-"""Commands in processes of a fork server: several at once, or killed (SIGKILL) just before a change of a file."""
+"""Commands in processes of a fork server: several at once, killed before a change of a file, or on a full disk."""
 
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -8,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from full_disk import full_disk
 
 CHANGES = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate")  # audit events
 PRELOADED = ["torch", "adaptkry.cli.app", "adaptkry.report.run_report", "matplotlib.pyplot", "optuna"]
@@ -17,15 +20,18 @@ MEASURED = ("seconds", "memory", "MB", "MiB")  # parts of headings
 VOLATILE = ("results", "seconds", "created", "elapsed", "date", "time", "peak", "digest", "sha256", "command", "key")
 
 
-def run_command(folder: Path, words: list[str], kill_at: int = 0) -> tuple[int, int, str]:
-    """Run `adaptkry WORDS` in a folder: return its exit code, the number of changes of files, and what it printed."""
-    return run_together(folder, [words], kill_at)[0]
+def run_command(folder: Path, words: list[str], **faults: float) -> tuple[int, int, str]:
+    """Run `adaptkry WORDS` in a folder: return its exit code, the number of changes of files, and what it printed.
+
+    `kill_at` is the change before which the process is killed, `room` the number of writes until the disk is full.
+    """
+    return run_together(folder, [words], **faults)[0]
 
 
-def run_together(folder: Path, commands: Sequence[list[str]], kill_at: int = 0) -> list[tuple[int, int, str]]:
+def run_together(folder: Path, commands: Sequence[list[str]], **faults: float) -> list[tuple[int, int, str]]:
     """Run several commands in a folder at the same time; returns what `run_command` does for each."""
     processes = [
-        CONTEXT.Process(target=_run, args=(str(folder), i, words, kill_at)) for i, words in enumerate(commands)
+        CONTEXT.Process(target=_run, args=(str(folder), i, words), kwargs=faults) for i, words in enumerate(commands)
     ]
     for process in processes:
         process.start()
@@ -39,7 +45,7 @@ def run_together(folder: Path, commands: Sequence[list[str]], kill_at: int = 0) 
     return found
 
 
-def _run(folder: str, number: int, words: list[str], kill_at: int) -> None:
+def _run(folder: str, number: int, words: list[str], kill_at: int = 0, room: float = math.inf) -> None:
     """Run the command in this process, and exit with its code."""
     from adaptkry import cli
 
@@ -65,7 +71,8 @@ def _run(folder: str, number: int, words: list[str], kill_at: int) -> None:
     sys.argv = ["adaptkry", *words]
     code: Any = 0
     try:
-        cli.main()
+        with full_disk(Path(folder), room):
+            cli.main()
     except SystemExit as error:
         code = error.code
     sys.stdout.flush()

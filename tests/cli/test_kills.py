@@ -1,4 +1,4 @@
-"""kill -9 at any change of a file: the same command with --resume ends with the same rows, weights and report."""
+"""kill -9 at any change of a file, a disk that is full at any write: the command continues to the same files."""
 
 from pathlib import Path
 
@@ -15,12 +15,17 @@ COMMANDS = {
     "auto": "auto csbm --time 0.01s --splits 2 --epochs 10 --device cpu --set hidden=8 --out out",
     "propagate": "propagate csbm --taus 0.5,1 --degree 3 --out out",
 }
-RESUMES_BY_ITSELF = ("propagate",)
+MORE_COMMANDS = COMMANDS | {
+    "compare": "compare csbm --methods mlp,gcn --splits 2 --epochs 10 --device cpu --out out",
+    "generate": "generate out --nodes 100 --entries 600",
+}
+RESUMES_BY_ITSELF = ("propagate", "generate")
+ROOMS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)  # numbers of writes before the disk is full
 
 
 def resumed(command: str) -> list[str]:
     """Return the words that continue a killed command."""
-    return [*COMMANDS[command].split(), *([] if command in RESUMES_BY_ITSELF else ["--resume"])]
+    return [*MORE_COMMANDS[command].split(), *([] if command in RESUMES_BY_ITSELF else ["--resume"])]
 
 
 def folder_of(root: Path, name: str) -> Path:
@@ -49,3 +54,26 @@ def test_a_killed_command_resumes_to_the_same_files(command, tmp_path):
             failures.append((moment, code, differing, printed[-300:]))
     assert not failures
     assert len(moments) == MOMENTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", MORE_COMMANDS)
+def test_a_full_disk_is_reported_and_the_command_continues_later(command, tmp_path):
+    whole = folder_of(tmp_path, "whole")
+    code, _, printed = run_command(whole, MORE_COMMANDS[command].split())
+    assert code == 0, printed
+    expected, failures, refused = contents(whole), [], 0
+    for room in ROOMS:
+        folder = folder_of(tmp_path, f"room-{room}")
+        words = [str(folder / "out") if word == "out" else word for word in MORE_COMMANDS[command].split()]
+        code, _, printed = run_command(folder, words, room=room)
+        refused += code != 0
+        is_reported = "the disk is full" in printed and str(folder) in printed and "Traceback" not in printed
+        if code not in (0, 1, 2) or (code and not is_reported):
+            failures.append((room, code, printed[-500:]))
+        code, _, printed = run_command(folder, resumed(command))
+        differing = differences(expected, contents(folder))
+        if code or differing:
+            failures.append((room, code, differing, printed[-300:]))
+    assert not failures
+    assert refused > 2
