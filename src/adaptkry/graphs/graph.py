@@ -93,6 +93,8 @@ class Graph:
         self.weights = None if weights is None else torch.from_numpy(matrix.data)
         self.features = None if features is None else copied(checks.features(features, n), features)
         self.y = torch.full((n,), -1) if labels is None else copied(checks.labels(labels, n), labels)
+        if info is not None and not isinstance(info, Info):
+            raise TypeError(f"info must be an Info; got {type(info).__name__}. Use Info(name=...), or leave it out.")
         self.info = self._checked(info or Info())
         self.edge_results = {}
 

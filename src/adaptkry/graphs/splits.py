@@ -59,6 +59,8 @@ class Splits:
     def __post_init__(self):
         for part in PARTS:
             self._check(part, getattr(self, part))
+        if self.seeds and len(self.seeds) != len(self):
+            raise ValueError(f"there must be one seed per split, {len(self)} in all; got {len(self.seeds)}.")
         for first, second in (PARTS[:2], PARTS[1:], PARTS[::2]):
             _refuse_overlap(first, second, getattr(self, first) & getattr(self, second))
 

@@ -158,6 +158,8 @@ class Recipe:
     epochs: int = setting(1000, "Maximum number of epochs.", at_least=1, at_most=10**7)
 
     def __post_init__(self):
+        if not isinstance(self.method, str):
+            raise TypeError(f"method must be a name; got {shortened(self.method)}.")
         object.__setattr__(self, "taus", checks.taus(self.taus))
         object.__setattr__(self, "stages", tuple(map(stage_from_dict, _as_tuple(self.stages, "stages"))))
         object.__setattr__(self, "directions", _as_tuple(self.directions, "directions"))

@@ -18,7 +18,7 @@ from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.methods import METHODS
-from adaptkry.models.recipe import check_names
+from adaptkry.models.recipe import check_names, recipe
 from adaptkry.selection.grid import choose, variations
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import check_resume, checked_callbacks, choose_device, resolve_splits
@@ -65,6 +65,7 @@ def compare(
     check_resume(resume, out)
     callbacks = checked_callbacks(callbacks)
     methods = method_names(methods)
+    check_for_any(methods, settings)
     device = str(choose_device(device))
     source = open_graph(data, "compare")
     checks.classes(source.labels, source.info.class_names)
@@ -98,6 +99,18 @@ def method_names(methods: Any) -> list[str]:
     for name in names:
         pick(METHODS, name, "method")
     return names
+
+
+def check_for_any(methods: Sequence[str], settings: dict[str, Any]) -> None:
+    """Refuse settings that fit none of the methods; those that do not fit some of them are reasons in their entries."""
+    found = []
+    for method in methods:
+        try:
+            recipe(method, **settings)
+        except (ValueError, TypeError) as error:
+            found.append(error)
+    if len(found) == len(methods):
+        raise found[0]
 
 
 def _journal(out: Path | str, source: GraphData, splits: Splits, settings: Mapping[str, Any], resume: bool) -> Journal:

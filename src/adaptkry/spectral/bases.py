@@ -105,8 +105,15 @@ def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0, publish
     return three_term(P, x, degree, step)
 
 
+MAX_BERNSTEIN_DEGREE = 1000  # above 1029, binomial coefficients exceed the range of float64
+
+
 def bernstein_in_chebyshev(degree: int) -> np.ndarray:
     """Chebyshev coefficients [K + 1, K + 1] of the Bernstein polynomials, by exact interpolation at K + 1 nodes."""
+    if degree > MAX_BERNSTEIN_DEGREE:
+        raise ValueError(
+            f"Bernstein polynomials need a degree of at most {MAX_BERNSTEIN_DEGREE}; got {degree}. Try 10."
+        )
     nodes, T = chebyshev_nodes(degree)
     k = np.arange(degree + 1)[:, None]
     binomials = np.array([math.comb(degree, j) for j in range(degree + 1)], dtype=np.float64)[:, None]

@@ -97,6 +97,9 @@ class BasisFunction:
         if self.known_options is not None:
             for option in options:
                 pick(dict.fromkeys(self.known_options), option, f"option of the basis {self.name}")
+        for option, value in options.items():
+            if value is None or isinstance(value, str):
+                raise TypeError(f"the basis option {option} must be a number; got {shortened(value)}.")
         if any(option not in options for option in self.required_options):
             raise ValueError(
                 f"the basis {self.name} needs the option{'s' * (len(self.required_options) > 1)} "
@@ -132,7 +135,7 @@ def as_basis(function: Callable) -> BasisFunction:
         required = tuple(option for option in inner.required_options if option not in fixed)
         return replace(inner, terms=partial(inner.terms, **fixed), required_options=required)
     if not callable(function):
-        raise TypeError(f"a basis must be a name or a generator of terms; got {shortened(function)}. Use 'krylov'.")
+        raise TypeError(f"a basis must be a generator of terms; got {shortened(function)}. Use adaptkry.krylov.")
     return BasisFunction(function, getattr(function, "__name__", type(function).__name__))
 
 
@@ -171,4 +174,6 @@ class Basis(Iterator[Tensor]):
 
 def dense(x) -> Tensor:
     """Convert a tensor or a SciPy sparse matrix to a contiguous tensor."""
-    return torch.from_numpy(np.ascontiguousarray(x.toarray())) if sp.issparse(x) else x.contiguous()
+    if not isinstance(x, Tensor) and not sp.issparse(x):
+        raise TypeError(f"a signal must be a tensor or a SciPy sparse matrix; got {type(x).__name__}. Convert it.")
+    return x.contiguous() if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x.toarray()))

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from adaptkry.common import checks
-from adaptkry.common.lookup import pick
+from adaptkry.common.lookup import pick, shortened
 from adaptkry.spectral.bases import BASES, average, chebyshev_nodes, stack
 from adaptkry.spectral.basis_function import BasisFunction, as_basis
 from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
@@ -319,6 +319,8 @@ def fit_response(
     tensor([ 1.,  0., -2.,  0.,  1.], dtype=torch.float64, grad_fn=...)
     """
     target = pick(FIGURE_1, wanted, "response") if isinstance(wanted, str) else wanted
+    if not callable(target):
+        raise TypeError(f"the wanted response must be a name or a function; got {shortened(target)}. Try 'low'.")
     points = torch.from_numpy(chebyshev_nodes(199)[0].copy()) if eigenvalues is None else eigenvalues.double()
     values = torch.as_tensor(target(1 - points), dtype=torch.float64)
     if values.shape != points.shape:

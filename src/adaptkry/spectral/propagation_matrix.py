@@ -75,6 +75,7 @@ class Propagation(Operator):
     ):
         self.taus: tuple[float, ...] = checks.taus(tau)
         require_graph(graph, "a propagation matrix")
+        checks.number(isolated, "isolated")
         views = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
         self.graph = pick(views, direction, "direction")(graph)
         self.direction, self.isolated, self.normalisation = direction, isolated, normalisation

@@ -72,8 +72,9 @@ def local_gradients(
     def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
         leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
         loss = batch_loss(shape, leaves, statistics, batch, operator, dropout, label_smoothing)
-        # Members share no weights, so the gradient of the sum holds the gradient of each member.
-        gradients = torch.autograd.grad(loss.sum(), list(leaves.values()))
+        # Members share no weights, so the gradient of the sum holds the gradient of each member. Some weights have no
+        # effect at degree 0 or 1, such as those of ARMA's later steps: their gradient is 0.
+        gradients = torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True)
         return loss.detach(), dict(zip(leaves, gradients, strict=True))
 
     return loss_and_gradients
