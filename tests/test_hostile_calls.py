@@ -76,6 +76,7 @@ CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: fit(hidden=np.int64(8), mlp_lr=np.float32(0.5), tied=np.bool(True)),
         lambda run: [type(getattr(run.recipes[0], n)) for n in ("hidden", "mlp_lr", "tied")] == [int, float, bool],
     ),
+    "load: a graph": (lambda: ak.load(GRAPH), lambda graph: graph is GRAPH),
     "fit: one tau": (lambda: fit(taus=0.5), lambda run: run.recipes[0].taus == (0.5,)),
     "fit: one direction": (lambda: fit(directions="both"), lambda run: run.recipes[0].directions == ("both",)),
     "fit: None keeps a setting": (lambda: fit(hidden=None), lambda run: run.recipes[0].hidden == 64),
@@ -170,6 +171,18 @@ def test_calls_that_look_odd_but_are_right_work(name):
 
 # Calls that are refused: (call, type of the error, words of its message).
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    # arguments that would be ignored, or mean the opposite
+    (lambda: fit(data_with(train_mask=PARTS[0])), ValueError, "masks must all be present; got only train"),
+    (lambda: fit(splits=SPLITS, count=3), ValueError, "count is for a scheme of splits; got 3 and 1 splits"),
+    (lambda: fit(test="no"), TypeError, "test must be True or False; got 'no'"),
+    (lambda: fit(predict="yes"), TypeError, "predict must be True or False"),
+    (lambda: fit(resume="yes", out="x"), TypeError, "resume must be True or False"),
+    (lambda: ak.auto(GRAPH, test="no"), TypeError, "test must be True or False"),
+    (lambda: ak.Graph(EDGES, directed="no"), TypeError, "directed must be True or False"),
+    (lambda: ak.Graph(EDGES, self_loops="no"), TypeError, "self_loops must be True or False"),
+    (lambda: ak.load("csbm", normalise="no"), TypeError, "normalise must be True or False"),
+    (lambda: classifier().fit(X.numpy(), Y, EDGES), ValueError, "needs edges or a graph; got both"),
+    (lambda: classifier().fit(NODES, np.array(["a", "", "b"] * 20)), ValueError, "row 1 has"),
     # nodes without labels, whatever the origin of masks, splits and labels
     *(
         (lambda part=part, call=call: call(unlabelled(part)), ValueError, message)
@@ -194,7 +207,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(""), ValueError, "got an empty path"),
     (lambda: fit([]), ValueError, "got an empty list"),
     (lambda: fit(X.numpy()), TypeError, "Use Graph(edges, features, labels) for arrays"),
-    (lambda: fit([GRAPH]), TypeError, "a graph must be a name, a path"),
     (lambda: fit(HeteroData()), TypeError, "Use data.to_homogeneous()"),
     (lambda: fit("csbmm"), ValueError, "Did you mean 'csbm'"),
     (lambda: fit(data_with(y=None)), ValueError, "none of 60 nodes has a label"),
@@ -373,7 +385,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ak.KrylovConv()(X, None), TypeError, "edges must be numbers in an array"),  # type: ignore
     (lambda: ak.KrylovConv()(X, EDGES, WEIGHTS[:3]), ValueError, "one per edge; got shape [3]"),
     # scikit-learn
-    (lambda: classifier().fit(NODES, np.where(NODES == 3, NAN, Y)), ValueError, "row 3 has nan. Use -1 for unknown"),
+    (lambda: classifier().fit(NODES, np.where(NODES == 3, NAN, Y)), ValueError, "row 3 has nan. Leave the row out"),
     (lambda: classifier().fit(NODES, [None, *"ab" * 29, "a"]), ValueError, "row 0 has None"),
     (lambda: classifier().fit(NODES, [*"ab" * 29, "a", NAN]), ValueError, "row 59 has nan"),
     (lambda: classifier().fit(NODES, np.where(NODES == 3, np.inf, Y)), ValueError, "row 3 has inf"),

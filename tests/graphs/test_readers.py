@@ -248,9 +248,11 @@ def test_masks_of_pyg_data_become_fixed_splits():
     mask = torch.eye(3, dtype=torch.bool)
     data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1]))
     data.train_mask, data.val_mask = mask[0], mask[1]
-    graph = read(data, name="mine")
-    assert (graph.is_directed, graph.info.name, graph.info.masks) == (True, "mine", None)
+    with pytest.raises(ValueError, match="masks must all be present; got only train, validation"):
+        read(data)
     data.test_mask = mask[2]
+    graph = read(data, name="mine")
+    assert (graph.is_directed, graph.info.name) == (True, "mine")
     assert splits.fixed(load(data)).test.tolist() == [[False, False, True]]
     data.train_mask, data.val_mask, data.test_mask = (m[:, None].expand(-1, 5) for m in mask)
     assert len(splits.fixed(read(data))) == 5

@@ -83,6 +83,7 @@ def fit_folder(
 ):
     recipes = folder_recipe(folder, **quick()) if recipes is None else recipes
     options = {"device": "cpu"} | options
+    count = None if isinstance(splits, Splits) else count
     return fit(folder, recipes, splits, count=count, memory=memory, batch_size=batch_size, **options)
 
 

@@ -82,11 +82,12 @@ class Graph:
     ):
         if nodes is None:
             nodes = next((row_count(rows) for rows in (features, labels) if rows is not None), None)
+        directed, self_loops = checks.flag(directed, "directed"), checks.flag(self_loops, "self_loops")
         checks.without_gradients(features, "features")
         pairs, n = checks.edges(edges, nodes)
         values = None if weights is None else checks.weights(weights, pairs.shape[1]).numpy()
         matrix = merge(pairs.numpy(), values, n, directed=directed, self_loops=self_loops)
-        self.is_directed = bool(directed)
+        self.is_directed = directed
         self.indptr, self.indices = compact(matrix.indptr), compact(matrix.indices)
         if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels need one index type
             self.indptr, self.indices = self.indptr.long(), self.indices.long()
@@ -149,6 +150,8 @@ class Graph:
 
         if graph.number_of_nodes() == 0:
             raise ValueError("a graph needs at least one node; got an empty NetworkX graph. Add nodes.")
+        if weight is not None and not any(weight in attributes for *_, attributes in graph.edges(data=True)):
+            raise ValueError(f"weight must be the name of an edge attribute; no edge has {weight!r}. Correct it.")
         matrix = nx.to_scipy_sparse_array(graph, weight=weight, format="coo")  # type: ignore[arg-type]
         options.setdefault("directed", graph.is_directed())
         return cls.from_scipy(matrix, features, labels, weighted=weight is not None, **options)

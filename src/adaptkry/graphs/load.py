@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from adaptkry.common import checks
 from adaptkry.common.lookup import check_options, pick
 from adaptkry.graphs import readers
 from adaptkry.graphs.benchmarks.catalogue import CARDS, Card
@@ -38,10 +39,12 @@ def load(data, *, root: str | Path | None = None, normalise: bool = False, **opt
     ValueError: unknown graph 'coral'. Did you mean 'cora' or ...? Known: ...
     """
     graph = _load(data, root, options)
-    return normalised(graph) if normalise else graph
+    return normalised(graph) if checks.flag(normalise, "normalise") else graph
 
 
 def _load(data, root: str | Path | None, options: dict) -> Graph:
+    if isinstance(data, Graph) and not options and root is None:
+        return data
     is_name = isinstance(data, str) and not _is_path(data)
     entry = pick(NAMES, data.lower(), "graph") if is_name else None
     if isinstance(entry, Card):

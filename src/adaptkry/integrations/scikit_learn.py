@@ -114,6 +114,8 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
                 f"fit needs at least 2 classes among the known labels; got {len(self.classes_)}. "
                 "Add labels of another class."
             )
+        if edges is not None and self.graph is not None:
+            raise ValueError("fit needs edges or a graph; got both. Leave edges out, or use AdaptKryClassifier().")
         if edges is not None:
             self.graph_ = feature_graph(X, edges)
             nodes = np.arange(self.graph_.nodes)
@@ -236,10 +238,12 @@ def class_labels(y: Any) -> np.ndarray:
         labels = labels if missing else np.array(labels.tolist())
     else:
         missing = np.flatnonzero(~np.isfinite(labels)).tolist() if labels.dtype.kind == "f" else []
+    if labels.dtype.kind == "U":
+        missing = np.flatnonzero(np.char.strip(labels) == "").tolist()
     if missing:
         raise ValueError(
-            f"y must not have missing values; row {missing[0]} has {labels[missing[0]]}. Use -1 for unknown labels, or "
-            "leave the row out."
+            f"y must not have missing values; row {missing[0]} has {labels.tolist()[missing[0]]!r}. Leave the row out, "
+            "or use -1 if labels are numbers."
         )
     if labels.dtype.kind == "f" and (labels != np.rint(labels)).any():
         raise ValueError(

@@ -82,6 +82,7 @@ def auto(
     start = time.monotonic()
     check_names(settings, inspect.signature(auto).parameters)
     check_resume(resume, out)
+    test = checks.flag(test, "test")
     seconds = timing.time_limit(time_limit)
     source = open_graph(data, "auto")
     checks.classes(source.labels, source.info.class_names)

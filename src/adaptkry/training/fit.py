@@ -141,6 +141,7 @@ def fit(
     check_names(settings, inspect.signature(fit).parameters)
     for name, value in (("count", count), ("seeds", seeds), ("restarts", restarts), ("batch_size", batch_size)):
         checks.positive_count(1 if value is None and name in ("count", "batch_size") else value, name)
+    predict, test = checks.flag(predict, "predict"), checks.flag(test, "test")
     callbacks = checked_callbacks(callbacks)
     check_resume(resume, out)
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
@@ -148,7 +149,10 @@ def fit(
     is_mean = combine == "mean"
     source = open_data(data)
     if (is_mean or predict) and not isinstance(source, GraphData):
-        raise TypeError(f"averaging trainings needs a graph in memory; got the basis folder of {source.name}.")
+        raise TypeError(
+            f"predict=True and combine='mean' need a graph in memory; got the basis folder of {source.name}. Leave "
+            "them out."
+        )
     splits = resolve_splits(source, splits, count, test=test)
     recipes = recipes_for(source, method, splits, settings)
     checks.classes(source.labels, source.info.class_names)
@@ -169,7 +173,8 @@ def fit(
             if journal:  # only then, because the digest reads all data
                 decisive = [batch_size, group.size, restarts, test, *([combine] if is_mean else [])]
                 key = training_key(members, data=source.digest(splits), options=decisive)
-                journal.open(key, _request(source, recipes, splits, members, options))
+                asked = {"combine": combine, "test": test}
+                journal.open(key, _request(source, recipes, splits, members, options) | asked)
             if group.broadcast(journal is not None and "run" in journal.done):
                 assert out is not None
                 return finished_run(out, journal)  # it was finished before
@@ -279,7 +284,7 @@ def checked_callbacks(callbacks: Any) -> list[Callback]:
 
 def check_resume(resume: bool, out: Path | str | None) -> None:
     """Refuse to resume without a folder to resume from."""
-    if resume and out is None:
+    if checks.flag(resume, "resume") and out is None:
         raise ValueError("resume needs the folder of the interrupted call; got none. Use out=..., or leave resume out.")
 
 
@@ -316,6 +321,8 @@ def resolve_splits(
     """Return `splits`, or the splits of the scheme of that name, checked against the labels."""
     found = splits if isinstance(splits, Splits) else source.splits(splits, count)
     check_splits(found, source.labels, test)
+    if isinstance(splits, Splits) and count not in (None, len(splits)):
+        raise ValueError(f"count is for a scheme of splits; got {count} and {len(splits)} splits. Use splits.take.")
     return found
 
 

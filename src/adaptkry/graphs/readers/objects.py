@@ -17,10 +17,15 @@ DATA_ATTRIBUTES = ("x", "y", "edge_index", "edge_weight", "num_nodes", "name", "
 
 
 def from_data(data, *, name: str = "data", metric: str = "accuracy", **options) -> Graph:
-    """A graph from a PyG `Data`; its masks [n] or [n, s] become fixed splits if all three are present."""
+    """A graph from a PyG `Data`; its masks [n] or [n, s], all three or none, become fixed splits."""
     masks = {part: getattr(data, mask, None) for mask, part in MASKS.items()}
     found = {part: _mask(mask, part).T for part, mask in masks.items() if mask is not None}
-    return Graph.from_pyg(data, info=Info(name, metric, found if len(found) == 3 else None), **options)
+    if found and len(found) < len(MASKS):
+        raise ValueError(
+            f"train, validation and test masks must all be present; got only {', '.join(found)}. Add the others, or "
+            "delete the masks and pass splits."
+        )
+    return Graph.from_pyg(data, info=Info(name, metric, found or None), **options)
 
 
 def _mask(values, part: str) -> Tensor:
@@ -64,7 +69,7 @@ def from_networkx(
     classes, class_names = _labels(graph)
     names = tuple(map(str, graph.nodes))
     info = Info(name or graph.name or "graph", metric, None, class_names, names)
-    is_weighted = any(weight in attributes for *_, attributes in graph.edges(data=True))
+    is_weighted = weight != "weight" or any(weight in attributes for *_, attributes in graph.edges(data=True))
     return Graph.from_networkx(
         graph, _features(graph), classes, weight=weight if is_weighted else None, info=info, **options
     )
