@@ -33,6 +33,7 @@ PARTS = [torch.arange(60) % 3 == part for part in range(3)]
 SPLITS = ak.from_masks(*PARTS)
 QUICK: dict[str, Any] = {"epochs": 2, "device": "cpu"}
 NAN = float("nan")
+TEXT: Any = "no"  # where True or False is expected
 HUGE = 2**70
 P = ak.Propagation(GRAPH)
 
@@ -174,13 +175,13 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     # arguments that would be ignored, or mean the opposite
     (lambda: fit(data_with(train_mask=PARTS[0])), ValueError, "masks must all be present; got only train"),
     (lambda: fit(splits=SPLITS, count=3), ValueError, "count is for a scheme of splits; got 3 and 1 splits"),
-    (lambda: fit(test="no"), TypeError, "test must be True or False; got 'no'"),
-    (lambda: fit(predict="yes"), TypeError, "predict must be True or False"),
-    (lambda: fit(resume="yes", out="x"), TypeError, "resume must be True or False"),
-    (lambda: ak.auto(GRAPH, test="no"), TypeError, "test must be True or False"),
-    (lambda: ak.Graph(EDGES, directed="no"), TypeError, "directed must be True or False"),
-    (lambda: ak.Graph(EDGES, self_loops="no"), TypeError, "self_loops must be True or False"),
-    (lambda: ak.load("csbm", normalise="no"), TypeError, "normalise must be True or False"),
+    (lambda: fit(test=TEXT), TypeError, "test must be True or False; got 'no'"),
+    (lambda: fit(predict=TEXT), TypeError, "predict must be True or False"),
+    (lambda: fit(resume=TEXT, out="x"), TypeError, "resume must be True or False"),
+    (lambda: ak.auto(GRAPH, test=TEXT), TypeError, "test must be True or False"),
+    (lambda: ak.Graph(EDGES, directed=TEXT), TypeError, "directed must be True or False"),
+    (lambda: ak.Graph(EDGES, self_loops=TEXT), TypeError, "self_loops must be True or False"),
+    (lambda: ak.load("csbm", normalise=TEXT), TypeError, "normalise must be True or False"),
     (lambda: classifier().fit(X.numpy(), Y, EDGES), ValueError, "needs edges or a graph; got both"),
     (lambda: classifier().fit(NODES, np.array(["a", "", "b"] * 20)), ValueError, "row 1 has"),
     # nodes without labels, whatever the origin of masks, splits and labels
