@@ -38,13 +38,12 @@ def load(data, *, root: str | Path | None = None, normalise: bool = False, **opt
     ...
     ValueError: unknown graph 'coral'. Did you mean 'cora' or ...? Known: ...
     """
-    graph = _load(data, root, options)
+    is_loaded = isinstance(data, Graph) and root is None and not options
+    graph = data if is_loaded else _load(data, root, options)
     return normalised(graph) if checks.flag(normalise, "normalise") else graph
 
 
 def _load(data, root: str | Path | None, options: dict) -> Graph:
-    if isinstance(data, Graph) and not options and root is None:
-        return data
     is_name = isinstance(data, str) and not _is_path(data)
     entry = pick(NAMES, data.lower(), "graph") if is_name else None
     if isinstance(entry, Card):
