@@ -280,7 +280,8 @@ WARNED: WeakSet[Graph] = WeakSet()  # graphs whose rounding was reported: a sear
 
 def loses_digits(x: Tensor, converted: Tensor) -> Tensor:
     """Mask [d] of the columns of x [n, d] whose values become equal or 0, or nearly so, in another dtype."""
-    return (converted.to(x.dtype) - x).abs().amax(0) > MAX_ROUNDING * (x.amax(0) - x.amin(0))
+    span = x.amax(0) - x.amin(0)  # 0 for a constant column, which has nothing to lose
+    return ((converted.to(x.dtype) - x).abs().amax(0) > MAX_ROUNDING * span) & (span > 0)
 
 
 def copied(values: Any, given: Any) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from adaptkry.common import checks
-from adaptkry.common.lookup import check_options, pick
+from adaptkry.common.lookup import check_options, pick, some
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
 from adaptkry.graphs.readers.objects import from_data, from_networkx, is_networkx, unused_attributes
@@ -72,7 +72,11 @@ def _read(data, options: dict) -> tuple[Graph, str]:
 
 
 def _log_labels(graph: Graph, where: str) -> None:
-    """Count nodes without a label, and warn of classes whose names often mean that a label is unknown."""
+    """Count nodes without a label, and warn of classes that may be a mistake.
+
+    These are classes without nodes, classes whose names often mean that a label is unknown, and names that differ only
+    in case or as the same number is written.
+    """
     sizes, unknown = checks.class_sizes(graph.y).tolist(), int((graph.y < 0).sum())
     if sizes and unknown:
         logger.info("%s: %d of %d nodes have no label", where, unknown, graph.nodes)
@@ -82,6 +86,25 @@ def _log_labels(graph: Graph, where: str) -> None:
                 "%s: %d nodes have the label %r, which is a class like others; leave labels empty if they are unknown",
                 where, size, name,
             )  # fmt: skip
+    if 0 in sizes:
+        logger.warning(
+            "%s: %d of the classes 0 .. %d have no node; number classes from 0 without gaps",
+            where, sizes.count(0), len(sizes) - 1,
+        )  # fmt: skip
+    similar: dict[str | float, list[str]] = {}
+    for name in graph.info.class_names or ():
+        similar.setdefault(_plain(name), []).append(name)
+    for names in similar.values():
+        if len(names) > 1:
+            logger.warning("%s: the labels %s are different classes; write them alike if not", where, some(names))
+
+
+def _plain(name: str) -> str | float:
+    """The number that a name is, or the name in lower case without spaces at its ends."""
+    try:
+        return float(name)
+    except ValueError:
+        return name.strip().lower()
 
 
 def _paths(data) -> list[Path]:
