@@ -126,7 +126,7 @@ def run(mutants: Sequence[Mutant], jobs: int, out: Path | None) -> list[dict]:
                 copies.put(folder)
             return {
                 "mutant": mutant.name, "file": mutant.file, "state": state, "seconds": round(seconds, 1),
-                "finding": mutant.finding, **stamp,
+                "finding": mutant.finding, "settings": {"tests": mutant.tests}, **stamp,
             }  # fmt: skip
 
         with ThreadPoolExecutor(jobs) as pool:
