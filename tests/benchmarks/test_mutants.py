@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.mutants import Mutant, read_mutants, run_tests, selected, summary
 
+from adaptkry.common.rows import read
 from benchmarks import mutants
 
 ROOT = Path(__file__).parents[2]
@@ -78,3 +79,9 @@ def test_the_copy_of_the_tree_has_the_files_that_git_does_not_ignore(tmp_path):
 def test_the_summary_names_survivors_and_the_share():
     rows = [{"state": state, "file": "f.py", "mutant": state} for state in ("killed", "survived", "killed", "killed")]
     assert summary(rows) == "survived: f.py: survived\n3 of 4 mutants killed (75.0 %)"
+
+
+def test_the_last_results_cover_the_table_and_at_least_95_per_cent_are_killed():
+    newest = {(row["file"], row["mutant"]): row["state"] for row in read(ROOT / "results" / "mutants.jsonl")}
+    states = [newest.get((mutant.file, mutant.name), "not run") for mutant in MUTANTS]
+    assert states.count("killed") >= 0.95 * len(MUTANTS)

@@ -7,7 +7,7 @@ from adaptkry.paper.cells import MeasuredCell
 from adaptkry.paper.items import learned_filters, table_2, tau_sensitivity
 from adaptkry.paper.published import PAPER
 from adaptkry.paper.tables import counts_of, verdict_notes
-from adaptkry.paper.verdicts import text_verdict, verdict
+from adaptkry.paper.verdicts import is_reached, is_within, text_verdict, verdict
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,12 @@ def test_a_number_holds_within_the_larger_of_margin_and_interval_not_within_thei
     cell = MeasuredCell(tuple(row(test=t) for t in (0.79, 0.80, 0.81)))
     assert cell.half_width == pytest.approx(2.484, abs=1e-3)
     assert [verdict(cell, printed, 1.0) for printed in (82.4, 82.6, 77.6, 77.4)] == ["holds", "below", "holds", "above"]
+
+
+def test_a_number_is_reached_from_the_margin_below_on(row):
+    cell = MeasuredCell((row(value=80.0),))
+    assert [is_reached(cell, printed, 1.0) for printed in (70.0, 80.9, 81.1)] == [True, True, False]
+    assert [is_within(cell, printed, 1.0) for printed in (78.9, 79.1, 80.9, 81.1)] == [False, True, True, False]
 
 
 def test_text_holds_only_if_it_is_the_same(row):
