@@ -208,7 +208,8 @@ LONG = 2**53 + 1
 DAY = datetime.date(2024, 2, 29)
 DAMAGED_NPZ = r"g\.npz must be an \.npz of plain arrays; it cannot be read"
 DAMAGED_PARQUET = r"nodes\.parquet must be a Parquet file; it cannot be read"
-NO_NUMBER = r"nodes\.(csv|parquet): column 'f' must hold numbers; node 'a' has"
+NO_NUMBER = r"nodes\.(csv|parquet): column 'f' must hold numbers such as 1000.5; node 'a' has"
+NO_DATE = r"nodes\.(csv|parquet): column 'f' must hold numbers or categories; node 'a' has"
 
 
 def without(*names: str) -> dict[str, Any]:
@@ -274,15 +275,15 @@ CASES = [
     Case("int64 above 2^53", parquet(id=list("abc"), f=[LONG, 1, 2]), message="column 'f' has integers above 2"),
     Case("underscores", nodes("id,f\na,1_000\nb,1\nc,2\n"), f"{NO_NUMBER} '1_000'"),
     Case("thousands", nodes('id,f\na,"1,000"\nb,1\nc,2\n'), f"{NO_NUMBER} '1,000'"),
-    Case("dates as text", nodes("id,f\na,2024-02-29\nb,1\nc,2\n"), f"{NO_NUMBER} '2024-02-29'.*for example to days"),
-    Case("dates", parquet(id=list("abc"), f=[DAY, None, DAY]), f"{NO_NUMBER} '2024-02-29'.*for example to days"),
-    Case("times", parquet(id=list("abc"), f=[datetime.datetime(2024, 2, 29), None, None]), f"{NO_NUMBER} '2024-02-29 00"),
-    Case("times of day", parquet(id=list("abc"), f=[datetime.time(1, 2)] * 3), f"{NO_NUMBER} '01:02:00"),
-    Case("durations", parquet(id=list("abc"), f=[datetime.timedelta(days=1)] * 3), f"{NO_NUMBER} '86400000000 us'"),
+    Case("dates as text", nodes("id,f\na,2024-02-29\nb,1\nc,2\n"), f"{NO_DATE} '2024-02-29', a date or time.*to the year or to days"),
+    Case("dates", parquet(id=list("abc"), f=[DAY, None, DAY]), f"{NO_DATE} '2024-02-29', a date or time.*to the year or to days"),
+    Case("times", parquet(id=list("abc"), f=[datetime.datetime(2024, 2, 29), None, None]), f"{NO_DATE} '2024-02-29 00"),
+    Case("times of day", parquet(id=list("abc"), f=[datetime.time(1, 2)] * 3), f"{NO_DATE} '01:02:00"),
+    Case("durations", parquet(id=list("abc"), f=[datetime.timedelta(days=1)] * 3), f"{NO_DATE} '86400000000 us'"),
     Case("decimals", parquet(id=list("abc"), f=[decimal.Decimal("1.5")] * 3), graph=x([1.5], [1.5], [1.5])),
-    Case("lists", parquet(id=list("abc"), f=[[1.0, 2.0]] * 3), rf"{NO_NUMBER} \[1.0, 2.0\]"),
-    Case("null feature", parquet(id=list("abc"), f=[1, None, 2]), "column 'f' must hold finite numbers; node 'b' has nan"),
-    Case("a column of nulls", parquet(id=list("abc"), f=pyarrow.nulls(3)), "must hold finite numbers; node 'a' has nan"),
+    Case("lists", parquet(id=list("abc"), f=[[1.0, 2.0]] * 3), r"column 'f' must hold numbers, texts, or true and false; node 'a' has \[1.0, 2.0\]"),
+    Case("null feature", parquet(id=list("abc"), f=[1, None, 2]), "a value in every feature column; missing are 1 in column 'f'. Fill them in, or use --missing mean"),
+    Case("a column of nulls", parquet(id=list("abc"), f=pyarrow.nulls(3)), "column 'f' has no values. Leave it out: --ignore 'f'"),
     Case("row numbers of pandas", nodes(",id,f\n0,a,1\n1,b,2\n2,c,3\n"), "got '', which looks like row numbers .* index=Fal"),
     Case("row numbers again", nodes("Unnamed: 0,id\n0,a\n1,b\n2,c\n"), "got 'Unnamed: 0', which looks like row numbers"),
     Case("npz: no columns", npz(x=np.ones((3, 0))), r"at least one column; got shape \[3, 0\]"),
@@ -296,12 +297,12 @@ CASES = [
     Case("matrix: cut features", matrix_with(npy("(3, 2)", "<f8", b"123")), r"x\.npy must be a valid \.npy file"),
     # --- names of columns and arrays
     Case("Weight", tables("source,target,Weight\na,b,2\n"), "edge weights must be in a column called weight; column 'Weight'"),
-    Case("weights", tables("source,target,weights\na,b,2\n"), "column 'weights' looks like edge weights.*Rename"),
+    Case("weights", tables("source,target,weights\na,b,2\n"), "column 'weights' looks like edge weights.*Use --weight-column 'weights'"),
     Case("weight and Weight", tables("source,target,weight,Weight\na,b,2,3\n"), "column 'Weight' looks like edge weights"),
     Case("Label", nodes("id,Label\na,1\nb,2\nc,1\n"), "labels must be in a column called label; column 'Label' looks like"),
     Case("label and LABEL", nodes("id,label,LABEL\na,1,1\nb,2,2\nc,1,1\n"), "column 'LABEL' looks like labels"),
-    Case("SOURCE", tables("SOURCE,TARGET\na,b\n"), r"no column 'source' .*Its columns are 'SOURCE', 'TARGET': rename"),
-    Case("ID", nodes("ID,f\na,1\nb,2\nc,3\n"), r"no column 'id' for node ids. Its columns are 'ID', 'f'"),
+    Case("SOURCE", tables("SOURCE,TARGET\na,b\n"), r"no column 'source' .*Did you mean 'SOURCE'. Its columns are 'SOURCE', 'TARGET': name the right one with --source"),
+    Case("ID", nodes("ID,f\na,1\nb,2\nc,3\n"), r"no column 'id' for node ids. Did you mean 'ID'. Its columns are 'ID', 'f'"),
     Case("spaces in the header", tables("source, target , weight\na,b,2\n"), graph=lambda g: g.weights is not None),
     Case("other columns of edges", tables("source,target,since\na,b,1999\n"), message="these columns are not used: 'since'"),
     Case("Parquet: column twice", parquet(names=["id", "f", "f"], id=list("abc"), f=[1, 2, 3], g=[1, 2, 3]), "column names must differ; got 'f' more than once"),

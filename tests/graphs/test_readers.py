@@ -21,7 +21,7 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import load
 from adaptkry.graphs.readers import read
 from adaptkry.graphs.readers.arrays import read_matrix_market, write_npz
-from adaptkry.graphs.readers.tables import encode, texts
+from adaptkry.graphs.readers.texts import encode, texts
 from strategies import graphs, random_graph
 
 NODES = {
@@ -113,8 +113,15 @@ def test_ids_and_labels_are_the_same_as_int_float_or_text(tmp_path):
 def test_columns_may_have_other_names_and_be_left_out(tmp_path):
     edges = table(tmp_path / "e.csv", {"from": ["a", "a"], "to": ["b", "b"], "w": ["1", "2"], "when": ["x", "y"]})
     nodes = table(tmp_path / "n.csv", {"name": ["a", "b"], "class": ["1", ""], "note": ["hi", "ho"], "f": ["1", "2"]})
-    options = {"source": "from", "target": "to", "weight": "w", "key": "name", "label": "class", "ignore": ["note"]}
-    graph = read([edges, nodes], **options, directed=True, name="mine", metric="roc_auc")
+    options: dict = {
+        "source": "from",
+        "target": "to",
+        "weight_column": "w",
+        "id_column": "name",
+        "label_column": "class",
+    }
+    options |= {"ignore": ["note"], "directed": True, "name": "mine", "metric": "roc_auc"}
+    graph = read([edges, nodes], **options)
     same(graph, Graph([[0, 0], [1, 1]], np.array([[1.0], [2]]), [0, -1], weights=[1, 2], directed=True))
     assert (graph.info.name, graph.info.metric) == ("mine", "roc_auc")
 
@@ -269,13 +276,17 @@ def changed(which: str, **columns) -> tuple[dict, dict]:
 @pytest.mark.parametrize(
     ("tables", "options", "message"),
     [
-        (changed("nodes", age=["1", "", "3", "4"]), {}, "column 'age' must hold finite numbers; node 'bob' has nan"),
-        (changed("nodes", age=["1", "2", "nan", "4"]), {}, "column 'age' .* node 'cy' has nan"),
+        (
+            changed("nodes", age=["1", "", "3", "4"]),
+            {},
+            "must have a value in every feature column; missing are 1 in column 'age'",
+        ),
+        (changed("nodes", age=["1", "2", "nan", "4"]), {}, "missing are 1 in column 'age'"),
         (changed("nodes", age=["1", "2", "3", "1e999"]), {}, "column 'age' .* node 'dee' has inf"),
         (
             changed("nodes", age=["1", "old", "3", "4"]),
             {},
-            "column 'age' must hold numbers; node 'bob' has 'old'. .*delete the column; labels go in .* label",
+            "column 'age' must hold numbers only, or texts only; 3 of 4 values are numbers, and node 'bob' has 'old'",
         ),
         (changed("nodes", id=["ann", "bob", "ann", "dee"]), {}, "node ids must differ; 'ann' occurs 2 times"),
         (
@@ -298,17 +309,21 @@ def changed(which: str, **columns) -> tuple[dict, dict]:
         (changed("edges", weight=["1", "-2", "1"]), {}, "weights must not be negative; edge 1 has -2"),
         (
             changed("nodes"),
-            {"label": "kind"},
-            "no column 'kind' for labels. Its columns are 'id', 'age', 'label', 'tall'",
+            {"label_column": "kind"},
+            "no column 'kind' for labels. .*Its columns are 'id', 'age', 'label', 'tall'",
         ),
-        (changed("nodes"), {"key": "name"}, "no column 'name' for node ids. Its columns are 'id'"),
+        (changed("nodes"), {"id_column": "name"}, "no column 'name' for node ids. .*Its columns are 'id'"),
         (
             changed("nodes"),
             {"source": "from"},
             "no column 'from' for the ends of edges .*Its columns are 'source', 'target'",
         ),
-        (changed("nodes"), {"weight": "w"}, "no column 'w' for edge weights"),
-        (changed("nodes"), {"ignore": ["w"]}, "ignore must list columns .*'tall'.*; got 'w'"),
+        (
+            changed("nodes"),
+            {"weight_column": "w"},
+            "no column 'w' for edge weights. Its columns are 'source', 'target', 'weight'",
+        ),
+        (changed("nodes"), {"ignore": ["w"]}, "no column 'w' for ignore. Its columns are .*'tall'"),
         (changed("nodes", y=["1", "2", "1", "2"]), {"ignore": ["label"]}, None),
     ],
 )
@@ -352,9 +367,12 @@ def test_a_graph_in_a_file_with_a_generic_name_is_named_after_its_folder(tmp_pat
 def test_column_that_looks_like_labels_is_never_a_feature(tmp_path):
     nodes = {name: values for name, values in NODES.items() if name != "label"} | {"Class": ["1", "2", "1", "2"]}
     paths = [table(tmp_path / "e.csv", EDGES), table(tmp_path / "n.csv", nodes)]
-    with pytest.raises(ValueError, match=r"must be in a column called label; column 'Class' looks like labels.*Rename"):
+    with pytest.raises(
+        ValueError,
+        match=r"must be in a column called label; column 'Class' looks like labels.*Use --label-column 'Class'",
+    ):
         read(paths)
-    assert read(paths, label="Class").y.tolist() == [0, 1, 0, 1]
+    assert read(paths, label_column="Class").y.tolist() == [0, 1, 0, 1]
     assert read(paths, ignore=["Class"]).classes == 0
 
 
@@ -461,8 +479,8 @@ def test_missing_files_and_wrong_lists_of_files_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"a folder must hold edges.csv"):
         read(tmp_path / "empty")
-    with pytest.raises(ValueError, match="unknown option of read_matrix 'label'"):
-        read(write_npz(random_graph(0), tmp_path / "g.npz"), label="kind")
+    with pytest.raises(ValueError, match="label_column: these options are for tables"):
+        read(write_npz(random_graph(0), tmp_path / "g.npz"), label_column="kind")
 
 
 def test_the_error_without_pyarrow_says_how_to_install_it(tmp_path, monkeypatch):

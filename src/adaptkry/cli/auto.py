@@ -17,6 +17,7 @@ from adaptkry.cli.options import (
     JsonOption,
     SchemeOption,
     SetOption,
+    column_options,
     log,
     open_graph,
 )
@@ -37,8 +38,10 @@ MOST_SPECTRA_SECONDS = 15.0
 CELL_SECONDS = 1.5e-6  # to write one cell of predictions.csv
 
 
+@column_options()
 def auto(
     graph: GraphArgument,
+    columns: dict,
     limit: Annotated[
         str, typer.Option("--time", metavar="TIME", help="Time limit, report included, such as 30s, 5min or 1h.")
     ] = "5min",
@@ -77,7 +80,7 @@ def auto(
 
     seconds = time_limit(limit)
     keep_freed_memory()
-    data = open_graph(graph, data_root, directed)
+    data = open_graph(graph, data_root, directed, columns)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-auto"
     fixed = merge({"epochs": epochs}, assignments or ())

@@ -19,6 +19,7 @@ from adaptkry.cli.options import (
     SchemeOption,
     SetOption,
     check_method,
+    column_options,
     comma_separated,
     log,
     open_graph,
@@ -32,8 +33,10 @@ EXAMPLES = (
 )
 
 
+@column_options()
 def compare(
     graph: GraphArgument,
+    columns: dict,
     methods: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Comma-separated names, or all: {METHOD_NAMES}.")
     ] = "all",
@@ -70,7 +73,7 @@ def compare(
 
     names = list(METHODS) if methods == "all" else [check_method(name) for name in comma_separated(methods)]
     keep_freed_memory()
-    data = open_graph(graph, data_root, directed)
+    data = open_graph(graph, data_root, directed, columns)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-comparison"
     provenance = rows.provenance(choose_device(device))

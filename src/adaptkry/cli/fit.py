@@ -22,6 +22,7 @@ from adaptkry.cli.options import (
     TausOption,
     as_assignments,
     check_method,
+    column_options,
     log,
     open_graph_or_basis,
 )
@@ -42,8 +43,10 @@ EXAMPLES = (
 )
 
 
+@column_options()
 def fit(
     graph: DataArgument,
+    columns: dict,
     method: Annotated[
         str | None, typer.Option(help=f"One of {METHOD_NAMES}.", show_default="adaptkry, or the method of --settings")
     ] = None,
@@ -106,7 +109,7 @@ def fit(
     method, from_file = with_method(method, file)
     options = {"degree": degree, "hop_norm": hop_norm, "epochs": epochs}
     settings = from_file | merge(options, as_assignments(assignments, taus=taus, directions=directions))
-    data = open_graph_or_basis(graph, data_root, directed)
+    data = open_graph_or_basis(graph, data_root, directed, columns)
     if isinstance(data, GraphData):
         keep_freed_memory()
     splits = data.splits(split, count)

@@ -1,9 +1,11 @@
 """Arguments and options that several commands share, and the graph that they name."""
 
+import functools
+import inspect
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -70,6 +72,30 @@ CountOption = Annotated[
 ]
 EpochsOption = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
 DegreeOption = Annotated[int | None, typer.Option(help="Number of hops K, the degree of the polynomial.")]
+PANEL = "Columns of your own tables (CSV, TSV, Parquet)"
+
+
+def column_option(text: str, metavar: str = "COLUMN") -> Any:
+    """The annotation of an option about columns of tables."""
+    return Annotated[str | None, typer.Option(metavar=metavar, help=text, rich_help_panel=PANEL, show_default=False)]
+
+
+COLUMN_OPTIONS = {  # argument of `load` -> option
+    "id_column": column_option("Ids of nodes, in the nodes file. Default: id."),
+    "label_column": column_option("Labels, in the nodes file. Default: label, if there is one."),
+    "source": column_option("One end of each edge, in the edges file. Default: source."),
+    "target": column_option("The other end. Default: target."),
+    "weight_column": column_option("Weights of edges. Default: weight, if there is one."),
+    "features": column_option("Comma-separated columns that are features. Default: all others.", "COLUMNS"),
+    "ignore": column_option("Comma-separated columns to leave out.", "COLUMNS"),
+    "categories": column_option("Comma-separated columns of codes: categories, even if they are numbers.", "COLUMNS"),
+    "missing": column_option(
+        "Replace missing values by the mean of their column; flag also adds a column that is 1 where a value was "
+        "missing. Default: they are refused.",
+        "mean|flag",
+    ),
+}
+LISTS_OF_COLUMNS = ("features", "ignore", "categories")
 TAUS_HELP = "Comma-separated positive numbers. A small tau stays close to each node itself; 1 is the graph as it is."
 TausOption = Annotated[str | None, typer.Option(metavar="NUMBERS", help=TAUS_HELP)]
 DIRECTIONS_HELP = (
@@ -88,6 +114,33 @@ SetOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", callback=hide_info_messages, help="Print JSON for scripts instead of text.")
 ]
+
+
+def column_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options about the columns of tables to a command, without those left out.
+
+    The command has a parameter `columns`, and receives those that were given in it: arguments of `load` with their
+    values.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def with_columns(**arguments: Any) -> None:
+            given = {name: arguments.pop(name) for name in added}
+            lists = {name: comma_separated(given[name]) for name in LISTS_OF_COLUMNS if given.get(name) is not None}
+            columns = {name: value for name, value in (given | lists).items() if value is not None}
+            command(**arguments, columns=columns)
+
+        added = {name: kind for name, kind in COLUMN_OPTIONS.items() if name not in left_out}
+        own = inspect.signature(command)
+        parameters = [parameter for parameter in own.parameters.values() if parameter.name != "columns"]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters += [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in added.items()]
+        with_columns.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        with_columns.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return with_columns
+
+    return decorate
 
 
 def comma_separated(text: str) -> list[str]:
@@ -116,8 +169,22 @@ def check_method(name: str) -> str:
     return name
 
 
-def open_graph_or_basis(names: list[str], data_root: Path | None, directed: bool | None = None) -> "TrainingData":
-    """Open a graph by its name or by paths, or a basis folder."""
+def open_graph_or_basis(
+    names: list[str],
+    data_root: Path | None,
+    directed: bool | None = None,
+    columns: dict[str, Any] | None = None,
+    layout: dict[str, Any] | None = None,
+) -> "TrainingData":
+    """Open a graph by its name or by paths, or a basis folder.
+
+    Args:
+        names: the name, or paths.
+        data_root: folder with raw files of benchmarks.
+        directed: whether edges of files have a direction.
+        columns: options about the columns of tables; see `column_options`.
+        layout: of the run that predicts for the graph.
+    """
     from adaptkry.graphs.load import NAMES
     from adaptkry.training.data import open_data
 
@@ -126,13 +193,18 @@ def open_graph_or_basis(names: list[str], data_root: Path | None, directed: bool
             f"--directed and --undirected are for your own files; got {names[0]}, whose direction is known. "
             f"Leave the option out."
         )
-    options = {"root": data_root, "directed": directed}
-    return open_data(names, **{name: value for name, value in options.items() if value is not None})
+    if columns and names[0] in NAMES:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in columns)
+        raise ValueError(f"{given}: options about columns are for your own files; got {names[0]}. Leave them out.")
+    options = {"root": data_root, "directed": directed, **(columns or {})}
+    return open_data(names, layout, **{name: value for name, value in options.items() if value is not None})
 
 
-def open_graph(names: list[str], data_root: Path | None, directed: bool | None = None) -> "GraphData":
+def open_graph(
+    names: list[str], data_root: Path | None, directed: bool | None = None, columns: dict[str, Any] | None = None
+) -> "GraphData":
     """Open a graph by its name or by paths; a basis folder is refused."""
     from adaptkry.outofcore.manifest import refuse_basis
 
     refuse_basis(names[0])
-    return open_graph_or_basis(names, data_root, directed)  # type: ignore[return-value]
+    return open_graph_or_basis(names, data_root, directed, columns)  # type: ignore[return-value]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adaptkry.cli.options import DataRootOption, DirectedOption, JsonOption, open_graph_or_basis
+from adaptkry.cli.options import DataRootOption, DirectedOption, JsonOption, column_options, open_graph_or_basis
 
 EXAMPLES = (
     "adaptkry predict runs/cora-adaptkry --out predictions.csv",
@@ -15,7 +15,9 @@ EXAMPLES = (
 )
 
 
+@column_options("features", "ignore", "categories")
 def predict(
+    columns: dict,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as written by `adaptkry fit`.")],
     graph: Annotated[
         list[str] | None,
@@ -40,8 +42,12 @@ def predict(
     if graph is None:
         if directed is not None:
             raise ValueError("--directed and --undirected are for your own files; got no files. Leave the option out.")
+        if columns:
+            raise ValueError(
+                "options about columns are for your own files; got no files. Leave them out, or add files."
+            )
         data = training_data(loaded, run, **({} if data_root is None else {"root": data_root}))
     else:
-        data = open_graph_or_basis(graph, data_root, directed)
+        data = open_graph_or_basis(graph, data_root, directed, columns, loaded.info.layout)
     count = write_csv(out, loaded, data)
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")

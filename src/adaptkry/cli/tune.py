@@ -18,6 +18,7 @@ from adaptkry.cli.options import (
     SchemeOption,
     SetOption,
     check_method,
+    column_options,
     log,
     open_graph,
 )
@@ -30,8 +31,10 @@ EXAMPLES = (
 )
 
 
+@column_options()
 def tune(
     graph: GraphArgument,
+    columns: dict,
     method: Annotated[str, typer.Option(help=f"One of {METHOD_NAMES}.")] = "adaptkry",
     trials: Annotated[int, typer.Option(help="Number of trials.")] = 40,
     together: Annotated[
@@ -68,7 +71,7 @@ def tune(
 
     check_method(method)
     keep_freed_memory()
-    data = open_graph(graph, data_root, directed)
+    data = open_graph(graph, data_root, directed, columns)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}-tuned"
     fixed = merge({"epochs": epochs}, assignments or ())

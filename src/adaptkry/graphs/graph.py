@@ -6,7 +6,7 @@ values: every entry is 1.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakSet
@@ -36,6 +36,7 @@ class Info:
     feature_names: Sequence[str] | None = None
     known_as: str | None = None  # the name by which `load` finds this graph; None for a user's graph, whatever its name
     dtype: torch.dtype | None = None  # in which models compute after scaling; None: that of the features
+    layout: Any = field(default=None, compare=False)  # the `readers.layout.Layout` of the tables it was read from
 
 
 class Graph:
@@ -102,12 +103,12 @@ class Graph:
     def _checked(self, info: Info) -> Info:
         """Refuse names that are fewer or more than what they name, and copy the masks."""
         width = None if self.features is None else self.features.shape[1]
-        for field, count, what in (("node_ids", self.nodes, "node"), ("feature_names", width, "feature column")):
-            names = getattr(info, field)
+        for attribute, count, what in (("node_ids", self.nodes, "node"), ("feature_names", width, "feature column")):
+            names = getattr(info, attribute)
             if names is not None and len(names) != count:
                 raise ValueError(
-                    f"{field} must have one name per {what}, {count or 0} in all; got {len(names)}. Correct them, or "
-                    "leave them out."
+                    f"{attribute} must have one name per {what}, {count or 0} in all; got {len(names)}. Correct them, "
+                    "or leave them out."
                 )
         if info.class_names is not None and len(info.class_names) < self.classes:
             raise ValueError(

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,12 +22,16 @@ BUILT_IN: dict[str, Callable[..., Graph]] = {"csbm": csbm, "csbm-directed": dire
 NAMES: dict[str, Card | Callable[..., Graph]] = {**CARDS, **BUILT_IN}
 
 
-def load(data, *, root: str | Path | None = None, normalise: bool = False, **options) -> Graph:
+def load(
+    data: Any = None, *, edges: Any = None, root: str | Path | None = None, normalise: bool = False, **options
+) -> Graph:
     """Load a graph.
 
     Args:
         data: a built-in name ("csbm", "csbm-directed"), the name of a benchmark ("cora", ...; see `describe`), or
-            your own data: a path, a list of paths (edges, nodes), a folder, a PyG `Data`, a NetworkX graph.
+            your own data: a path, a list of paths or data frames (edges, nodes), a folder, a PyG `Data`, a NetworkX
+            graph.
+        edges: the same as `data`, for calls such as `load(edges=edges, nodes=nodes)` with data frames or paths.
         root: for benchmarks, a folder of raw files that is searched before $ADAPTKRY_DATA and earlier downloads.
         normalise: divide each row of features by its sum, as PyG's NormalizeFeatures does.
         **options: options of `csbm`, of `load_benchmark` (`download=False`), or of `readers.read`.
@@ -38,6 +43,10 @@ def load(data, *, root: str | Path | None = None, normalise: bool = False, **opt
     ...
     ValueError: unknown graph 'coral'. Did you mean 'cora' or ...? Known: ...
     """
+    if edges is not None:
+        if data is not None:
+            raise ValueError("a graph has one table of edges; got data and edges. Leave one of them out.")
+        data = edges
     is_loaded = isinstance(data, Graph) and root is None and not options
     graph = data if is_loaded else _load(data, root, options)
     return normalised(graph) if checks.flag(normalise, "normalise") else graph
@@ -46,6 +55,8 @@ def load(data, *, root: str | Path | None = None, normalise: bool = False, **opt
 def _load(data, root: str | Path | None, options: dict) -> Graph:
     is_name = isinstance(data, str) and not _is_path(data)
     entry = pick(NAMES, data.lower(), "graph") if is_name else None
+    if entry is not None:  # the layout of a run is for tables only
+        options = {name: value for name, value in options.items() if name != "layout"}
     if isinstance(entry, Card):
         check_options(load_benchmark, options)
         return load_benchmark(entry, root, **options)

@@ -236,6 +236,7 @@ class GraphData:
             "nodes": self.graph.nodes,
             "entries": self.graph.entries,
             "features": 0 if self.graph.features is None else self.graph.features.shape[1],
+            "layout": None if self.info.layout is None else self.info.layout.to_dict(),
         }
 
 
@@ -327,11 +328,13 @@ class _LabelsOnly:
     info: Info
 
 
-def open_data(data: Any, **load_options) -> TrainingData:
+def open_data(data: Any, layout: dict[str, Any] | None = None, **load_options) -> TrainingData:
     """Open everything that `fit` accepts as training data.
 
     Args:
-        data: a `Graph`, a name, a path or a list of paths, a PyG `Data`, a NetworkX graph, a `BasisFolder` or its path.
+        data: a `Graph`, a name, a path or a list of paths or data frames, a PyG `Data`, a NetworkX graph, a
+            `BasisFolder` or its path.
+        layout: of a run, whose columns are encoded in tables as in its training.
         load_options: options of `load`, such as `root` and `directed`.
     """
     loaded = _as_loaded(data)
@@ -352,12 +355,13 @@ def open_data(data: Any, **load_options) -> TrainingData:
             f"training needs a graph in memory or a basis folder; got the graph folder {only}. Write its "
             f"basis first: `adaptkry propagate {only} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
         )
+    load_options |= {} if layout is None else {"layout": layout}
     return GraphData(load(data if only is None else only, **load_options))
 
 
-def open_graph(data: Any, purpose: str) -> GraphData:
+def open_graph(data: Any, purpose: str, layout: dict[str, Any] | None = None) -> GraphData:
     """Open a graph in memory; refuse a basis folder, which `purpose` (such as "tune") cannot use."""
-    source = open_data(data)
+    source = open_data(data, layout)
     if not isinstance(source, GraphData):
         raise TypeError(
             f"{purpose} needs a graph in memory; got the basis folder of {source.name}. Use the graph itself."

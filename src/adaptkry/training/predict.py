@@ -78,7 +78,7 @@ def write_csv(path: Path | str, run: Run | Ensemble, data: Any, known: Tensor | 
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         table = csv.writer(text, lineterminator="\n")
         table.writerow(["node", "class", *(f"p({name})" for name in names)])
-        for nodes, probabilities in node_probabilities(run, open_data(data), known):
+        for nodes, probabilities in node_probabilities(run, open_data(data, run.info.layout), known):
             classes = probabilities.argmax(1).tolist()
             for node, c, row in zip(nodes, classes, probabilities.tolist(), strict=True):
                 table.writerow([node, names[c], *(f"{p:.6f}" for p in row)])

@@ -49,6 +49,7 @@ class RunInfo:
     data_digest: str | None = None  # checksum of the data; None if no run folder was requested
     known_as: str | None = None  # the name by which `load` finds the graph; None for files and graphs of users
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
+    layout: dict[str, Any] | None = None  # of the tables of a user: names of columns, categories, means (`Layout`)
 
 
 @dataclass(repr=False)
@@ -135,7 +136,7 @@ class Run:
                 If the run uses structure columns, a structure layer or training labels, the training nodes come first,
                 in the same order.
         """
-        graph = open_graph(data, "predict").graph
+        graph = open_graph(data, "predict", self.info.layout).graph
         ordered = self._with_columns_in_order(graph)
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.features:
@@ -234,7 +235,7 @@ WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them [b]
 
 def weighted_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
     """Average the class probabilities of members with their weights: [n, c]."""
-    graph = open_graph(data, "predict")
+    graph = open_graph(data, "predict", parts[0][0].info.layout)
     return torch.stack([torch.einsum("b,bnc->nc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from adaptkry.common.files import checked_path, digest_of, read_json, read_signed, signed, visible_names, write
 from adaptkry.common.journal import JOURNAL
+from adaptkry.graphs.readers.layout import Layout
 from adaptkry.models import batched
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape, initial_statistics
@@ -317,6 +318,9 @@ def _check_info(info: RunInfo, classes: int, features: int) -> None:
     pick_metric(info.metric)
     _require(info.class_names is None or len(info.class_names) >= classes, "a name per class")
     _require(info.feature_names is None or len(info.feature_names) == features, "a name per feature")
+    layout = None if info.layout is None else Layout.from_dict(info.layout)
+    columns = [name for column in layout.columns for name in column.feature_names] if layout else []
+    _require(not columns or columns == info.feature_names, "a layout of tables with its features")
     _require(info.scaling is None or [len(row) for row in info.scaling] == [features] * 2, "a scaling per feature")
     rows = [classes] * classes if info.confusion is not None else []
     _require([len(row) for row in info.confusion or ()] == rows, "a confusion matrix of all classes")

@@ -7,6 +7,7 @@ means unknown, in arrays of class numbers -1; every other value is a class.
 |---|---|
 | `read("graph.npz")` | `edges` [2, m] or [m, 2], or the CSR parts `adj_*`; `features` or `attr_*`, `labels`, masks |
 | `read(["edges.csv", "nodes.csv"])` | columns source, target[, weight]; columns id, label and features |
+| `read([edges, nodes])` | the same columns in data frames of pandas, polars, pyarrow, ... |
 | `read("graph.mtx", features="x.npy", labels="y.npy")` | the adjacency matrix, or SciPy's `save_npz` of it |
 | `read(data)` | a PyG `Data` or a NetworkX graph |
 """
@@ -15,11 +16,13 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from adaptkry.common import checks
 from adaptkry.common.lookup import check_options, pick, some
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
+from adaptkry.graphs.readers.frames import is_frame
 from adaptkry.graphs.readers.objects import from_data, from_networkx, is_networkx, unused_attributes
 from adaptkry.graphs.readers.paths import TABLES, check_file, error_prefix, tables_in
 from adaptkry.graphs.readers.tables import log_unused, read_tables
@@ -29,19 +32,26 @@ logger = logging.getLogger(__name__)
 READERS: dict[str, Callable[..., Graph]] = {".npz": read_npz, ".mtx": read_matrix, **dict.fromkeys(TABLES, read_tables)}
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
 UNKNOWN_LIKE = ("-1", "nan", "none", "null", "na", "n/a", "?", "unknown", "missing")  # names of classes to warn of
+TABLE_OPTIONS = {"source", "target", "weight_column", "id_column", "label_column", "ignore", "categories", "missing"}
 SUFFIXES = (*READERS, *PICKLES, ".npy")  # text that ends in one of these is a path
 
 
 def read(data, **options) -> Graph:
-    """Read a graph from a file, several files, a folder with edges.* and nodes.*, or a Python object.
+    """Read a graph from a file, several files, a folder with edges.* and nodes.*, or Python objects.
 
     Args:
-        data: path, list of paths (edges first), PyG `Data`, or NetworkX graph.
+        data: path, list of paths (edges first), data frames of edges and nodes, PyG `Data`, or NetworkX graph.
         **options: for all: `directed` (by default as in the matrix, `Data` or NetworkX graph; lists of edges are
-            undirected), `name`, `metric`. For tables: `nodes`, the path of the nodes file; the column names `source`,
-            `target`, `weight`, `key` (of node ids) and `label`; `ignore`, columns to leave out. For matrices:
-            `features` and `labels`, paths of .npy files (features also .mtx). For NetworkX graphs: `weight`, the
-            name of the edge attribute of weights.
+            undirected), `name`, `metric`.
+
+            For tables: `nodes`, the file or data frame of nodes; the names of columns `source`, `target`,
+            `weight_column`, `id_column` and `label_column`; `features`, the columns that are features (by default all
+            others), or `ignore`, those to leave out; `categories`, columns of codes that are categories although they
+            are numbers; `missing`, "mean" or "flag", to replace missing values; `layout`, that of a run, whose columns
+            are encoded as in its training.
+
+            For matrices: `features` and `labels`, paths of .npy files (features also .mtx). For NetworkX graphs:
+            `weight`, the name of the edge attribute of weights.
     """
     graph, where = _read(data, options)
     _log_labels(graph, where)
@@ -53,10 +63,16 @@ def _read(data, options: dict) -> tuple[Graph, str]:
     if hasattr(data, "node_types"):
         raise TypeError("a graph has one type of nodes and edges; got HeteroData. Use data.to_homogeneous().")
     if hasattr(data, "edge_index") or is_networkx(data):
+        options = _for_others(options, type(data).__name__)
         graph = from_networkx(data, **options) if is_networkx(data) else from_data(data, **options)
         log_unused(type(data).__name__, "attributes", unused_attributes(data))
         return graph, type(data).__name__
-    first, *more = _paths(data)
+    first, *more = _items(data)
+    if options.get("nodes") is not None:
+        options = options | {"nodes": _item(options["nodes"])}
+    if not isinstance(first, Path):
+        check_options(read_tables, options)
+        return read_tables(first, *more, **options), "the data frame of nodes"
     if first.is_dir():
         first, more = tables_in(first)
     suffix = check_file(first).suffix.lower()
@@ -67,8 +83,20 @@ def _read(data, options: dict) -> tuple[Graph, str]:
         )
     with error_prefix(first):
         reader = pick(READERS, suffix, "file type")
+        options = options if reader is read_tables else _for_others(options, f"a {suffix} file")
         check_options(read_matrix if reader is read_npz else reader, options)
     return reader(first, *more, **options), str(more[0] if more else first)
+
+
+def _for_others(options: dict, what: str) -> dict:
+    """Options for a graph that is not in tables; those about columns of tables are refused."""
+    wrong = [name for name in options if name in TABLE_OPTIONS]
+    if wrong:
+        raise ValueError(
+            f"{', '.join(wrong)}: these options are for tables ({', '.join(TABLES)}, data frames); got {what}. Leave "
+            "them out."
+        )
+    return {name: value for name, value in options.items() if name != "layout"}
 
 
 def _log_labels(graph: Graph, where: str) -> None:
@@ -86,7 +114,7 @@ def _log_labels(graph: Graph, where: str) -> None:
                 "%s: %d nodes have the label %r, which is a class like others; leave labels empty if they are unknown",
                 where, size, name,
             )  # fmt: skip
-    if 0 in sizes:
+    if 0 in sizes and graph.info.class_names is None:
         logger.warning(
             "%s: %d of the classes 0 .. %d have no node; number classes from 0 without gaps",
             where, sizes.count(0), len(sizes) - 1,
@@ -107,19 +135,26 @@ def _plain(name: str) -> str | float:
         return name.strip().lower()
 
 
-def _paths(data) -> list[Path]:
-    """One path or several as a list."""
-    given = [data] if isinstance(data, str | Path) or not isinstance(data, Iterable) else list(data)
+def _items(data: Any) -> list[Any]:
+    """One path or data frame, or several, as a list."""
+    is_several = isinstance(data, Iterable) and not isinstance(data, str | Path) and not is_frame(data)
+    given: list[Any] = list(data) if is_several else [data]
     if not given or "" in [path for path in given if isinstance(path, str)]:
         what = "an empty path" if given else "an empty list"
         raise ValueError(f"a graph needs at least one file; got {what}. Pass the path of its edges.")
-    paths = [_expanded(path) for path in given if isinstance(path, str | os.PathLike)]
-    if len(paths) < len(given):
-        raise TypeError(
-            f"a graph must be a name, a path, a list of paths, a PyG Data or a NetworkX graph; "
-            f"got {type(data).__name__}. Use Graph(edges, features, labels) for arrays."
-        )
-    return paths
+    return [_item(item, type(data).__name__) for item in given]
+
+
+def _item(item: Any, given: str | None = None) -> Any:
+    """A path, or a data frame as it is; everything else is refused."""
+    if isinstance(item, str | os.PathLike):
+        return _expanded(item)
+    if is_frame(item):
+        return item
+    raise TypeError(
+        f"a graph must be a name, a path, a list of paths, data frames, a PyG Data or a NetworkX graph; got "
+        f"{given or type(item).__name__}. Use Graph(edges, features, labels) for arrays."
+    )
 
 
 def _expanded(path: str | os.PathLike) -> Path:

@@ -18,7 +18,8 @@ from adaptkry.common.lookup import pick, some
 from adaptkry.common.memory import check_memory
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name, parsing
-from adaptkry.graphs.readers.tables import encode, log_unused
+from adaptkry.graphs.readers.tables import log_unused
+from adaptkry.graphs.readers.texts import encode
 
 CSR_PARTS = ("indptr", "indices", "data", "shape")  # of the adjacency matrix ("adj_...") and of features ("attr_...")
 NAME_ARRAYS = ("class_names", "node_ids", "feature_names")  # optional: not used if they are Python objects

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.graphs.graph import Graph, Info
-from adaptkry.graphs.readers.tables import encode, texts
+from adaptkry.graphs.readers.texts import encode, texts
 
 FEATURE_ATTRIBUTES = ("x", "features")  # names of node attributes of a NetworkX graph
 LABEL_ATTRIBUTES = ("y", "label")

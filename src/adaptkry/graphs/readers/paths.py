@@ -58,7 +58,7 @@ def graph_name(path: Path) -> str:
 
 
 @contextmanager
-def error_prefix(path: Path) -> Iterator[None]:
+def error_prefix(path: Path | str) -> Iterator[None]:
     """Put the file's path in front of errors about its content."""
     try:
         yield
