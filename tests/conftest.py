@@ -66,7 +66,7 @@ def ring(tmp_path_factory, command) -> Path:
     (folder / "nodes.csv").write_text("id,label,a,b\n" + nodes)
     (folder / "one.csv").write_text("id,label,a\n" + "".join(f"{n},even,1\n" for n in names))
     (folder / "two.csv").write_text("id,label,a\n" + "".join(f"{n},{n if n in names[:2] else ''},1\n" for n in names))
-    (folder / "text.csv").write_text("id,label,a\n" + "".join(f"{n},even,[x]\n" for n in names))
+    (folder / "text.csv").write_text("id,label,a\n" + "".join(f"{n},even,2024-02-29\n" for n in names))
     words = ["fit", "edges.csv", "nodes.csv", "--epochs", 30, "--splits", 2, "--degree", 2, "--out", "run"]
     command(*words, cwd=folder)
     return folder

@@ -208,7 +208,27 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
         (["fit", "csbm", "--data-root", "."], "data root is only for benchmark graphs"),
         (["fit", "edges.csv"], "at least 2 classes; none of 60 nodes has a label"),
         (["fit", "edges.csv", "one.csv"], "60 labelled nodes (of 60) are all of class 'even'"),
-        (["fit", "edges.csv", "text.csv"], "text.csv: column 'a' must hold numbers; node 'n0' has '[x]'"),
+        (
+            ["fit", "edges.csv", "text.csv"],
+            "text.csv: column 'a' must hold numbers or categories; node 'n0' has '2024-",
+        ),
+        (["fit", "edges.csv", "nodes.csv", "--id-column", "ids"], "no column 'ids' for node ids. Did you mean 'id'?"),
+        (
+            ["auto", "edges.csv", "nodes.csv", "--features", "a,c"],
+            "no column 'c' for features. Its columns are 'id', 'la",
+        ),
+        (["tune", "edges.csv", "nodes.csv", "--missing", "no"], "unknown way to replace missing values 'no'"),
+        (["inspect", "edges.csv", "nodes.csv", "--source", "from"], "no column 'from' for the ends of edges"),
+        (["compare", "csbm", "--ignore", "a"], "--ignore: options about columns are for your own files; got csbm"),
+        (["predict", "run", "--id-column", "id"], "options about columns are for your own files; got no files"),
+        (
+            ["predict", "run", "edges.csv", "one.csv"],
+            "must have the columns that the run was trained on; 'b' not found",
+        ),
+        (
+            ["predict", "run", "edges.csv"],
+            "the run needs the columns of a nodes file that it was trained on ('a', 'b')",
+        ),
         (["predict", "run"], "Pass the graph: `adaptkry predict run edges.csv nodes.csv`"),
         (["predict", "run", "edges.csv", "nodes.csv", "--out", "run"], "run: Is a directory"),
     ],
