@@ -36,6 +36,8 @@ NAN = float("nan")
 TEXT: Any = "no"  # where True or False is expected
 HUGE = 2**70
 P = ak.Propagation(GRAPH)
+SPARSE = torch.sparse_coo_tensor(EDGES.flip(0), WEIGHTS, (60, 60), check_invariants=True)
+LAYER = ak.KrylovConv(16, 4)
 
 
 def unlabelled(part: int) -> ak.Graph:
@@ -55,6 +57,10 @@ def data_with(**attributes) -> Data:
 
 def fit(data: Any = GRAPH, *words, **options) -> Any:
     return ak.fit(data, *words, **{**QUICK, **options})
+
+
+def layer(**options) -> Any:
+    return ak.KrylovConv(**{"in_channels": 16, "out_channels": 4, **options})
 
 
 def classifier(**options) -> Any:
@@ -122,11 +128,21 @@ CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda basis: basis.shape == (60, 3, 16),
     ),
     "KrylovBasis: repr": (lambda: repr(ak.KrylovBasis(0.5, 2)), lambda t: t.startswith("KrylovBasis(taus=(0.5,), de")),
-    "KrylovConv: double": (lambda: ak.KrylovConv()(X.double(), EDGES), lambda y: y.dtype == torch.float64),
-    "KrylovConv: weights": (
-        lambda: ak.KrylovConv()(X, EDGES, WEIGHTS),
-        lambda y: torch.allclose(y, ak.KrylovConv()(X, EDGES), atol=1e-5),
+    "KrylovBasis: adj_t": (
+        lambda: ak.KrylovBasis(degree=2)(Data(x=X, adj_t=SPARSE)).basis,
+        lambda basis: torch.equal(basis, ak.KrylovBasis(degree=2)(data_with(edge_weight=WEIGHTS)).basis),
     ),
+    "KrylovConv: double": (lambda: layer().double()(X.double(), EDGES), lambda y: y.dtype == torch.float64),
+    "KrylovConv: weights": (
+        lambda: (LAYER(X, EDGES, WEIGHTS) - LAYER(X, EDGES)).detach(),
+        lambda difference: float(difference.norm()) < 1e-5,
+    ),
+    "KrylovConv: weights with gradients": (
+        lambda: layer()(X, EDGES, WEIGHTS.clone().requires_grad_()), lambda y: y.requires_grad
+    ),
+    "KrylovConv: edges of a list": (lambda: layer()(X, [[0, 1], [1, 2]]), lambda y: y.shape == (60, 4)),
+    "KrylovConv: no edges": (lambda: layer()(X, EDGES[:, :0]), lambda y: y.shape == (60, 4)),
+    "KrylovConv: degree 0": (lambda: layer(degree=0)(X, EDGES), lambda y: y.shape == (60, 4)),
     "classifier: seed None": (lambda: classifier(seed=None).fit(NODES, Y), lambda c: len(c.predict(NODES)) == 60),
     "classifier: random_state None": (
         lambda: classifier(random_state=None).fit(NODES, Y),
@@ -374,17 +390,37 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ak.KrylovBasis()(data_with(x=None)), ValueError, "Set data.x"),
     (lambda: ak.KrylovBasis()(Data(x=X)), ValueError, "Set data.edge_index"),
     (lambda: ak.KrylovBasis()(data_with(x=torch.ones(60))), ValueError, "features must have shape [60, d]"),
-    (lambda: ak.KrylovConv()(X, EDGES, WEIGHTS.clone().requires_grad_()), ValueError, "weights must not require gradi"),
-    (lambda: ak.KrylovConv(tau=0), ValueError, "tau must be positive and finite"),
-    (lambda: ak.KrylovConv(direction="up"), ValueError, "unknown direction 'up'"),
-    (lambda: ak.KrylovConv(basis="x"), ValueError, "unknown basis 'x'"),
-    (lambda: ak.KrylovConv()(X.numpy(), EDGES), TypeError, "acts on a torch tensor; got ndarray"),
-    (lambda: ak.KrylovConv()(X.long(), EDGES), TypeError, "float32 or float64; got torch.int64"),
-    (lambda: ak.KrylovConv()(X[None], EDGES), ValueError, "the signal must have shape [1] or [1, d]"),
-    (lambda: ak.KrylovConv()(torch.tensor(1.0), EDGES), ValueError, "the signal must have shape"),
-    (lambda: ak.KrylovConv()(X, EDGES.T), ValueError, "Transpose it: edges.T"),
-    (lambda: ak.KrylovConv()(X, None), TypeError, "edges must be numbers in an array"),  # type: ignore
-    (lambda: ak.KrylovConv()(X, EDGES, WEIGHTS[:3]), ValueError, "one per edge; got shape [3]"),
+    (lambda: ak.KrylovBasis()(Data(x=X, adj_t=torch.ones(60, 3).to_sparse())), ValueError, "must be a square matrix"),
+    (lambda: ak.KrylovConv(0, 4), ValueError, "in_channels must be 1 or more; got 0"),
+    (lambda: layer(out_channels=0.5), TypeError, "out_channels must be an integer; got 0.5"),
+    (lambda: layer(in_channels=(16, 8)), TypeError, "in_channels must be an integer; got (16, 8)"),
+    (lambda: layer(tau=0), ValueError, "tau must be positive and finite"),
+    (lambda: layer(tau=[0.5, 1]), ValueError, "KrylovConv needs one tau; got [0.5, 1]"),
+    (lambda: layer(degree=-1), ValueError, "degree must be 0 or more; got -1"),
+    (lambda: layer(learn_tau=1), TypeError, "learn_tau must be True or False"),
+    (lambda: layer(per_channel=TEXT), TypeError, "per_channel must be True or False"),
+    (lambda: layer(bias=None), TypeError, "bias must be True or False"),
+    (lambda: layer(basis="chebyshev"), ValueError, "unknown option of KrylovConv 'basis'"),
+    (lambda: layer(initial_weights="x"), ValueError, "unknown initial weights 'x'"),
+    (lambda: layer()(X.numpy(), EDGES), TypeError, "acts on a torch tensor; got ndarray"),
+    (lambda: layer()(X.long(), EDGES), TypeError, "float32 or float64; got torch.int64"),
+    (lambda: layer()(X.double(), EDGES), TypeError, "the dtype of the layer, torch.float32; got torch.float64"),
+    (lambda: layer()(X[:, :3], EDGES), ValueError, "x must have shape [n, 16]; got [60, 3]"),
+    (lambda: layer()(X[:, 0], EDGES), ValueError, "x must have shape [n, 16]; got [60]"),
+    (lambda: layer()(X[None], EDGES), ValueError, "the signal must have shape [1] or [1, d]"),
+    (lambda: layer()(torch.tensor(1.0), EDGES), ValueError, "the signal must have shape"),
+    (lambda: layer()((X, X), EDGES), TypeError, "KrylovConv needs one signal x [n, d]; got a pair"),
+    (lambda: layer()(X, EDGES.T), ValueError, "Transpose it: edges.T"),
+    (lambda: layer()(X, None), TypeError, "edges must be numbers in an array"),
+    (lambda: layer()(X, EDGES + 9), ValueError, "edge ids must be 0 .. 59"),
+    (lambda: layer()(X, EDGES.float()), TypeError, "edges must be integers"),
+    (lambda: layer()(X, torch.eye(60)), TypeError, "edges must be integers"),
+    (lambda: layer()(X, SPARSE, WEIGHTS), ValueError, "Put the weights into the matrix"),
+    (lambda: layer()(X, torch.ones(60, 3).to_sparse()), ValueError, "must be a square matrix of 60 rows"),
+    (lambda: layer()(X, -SPARSE), ValueError, "weights must not be negative"),
+    (lambda: layer()(X, EDGES, WEIGHTS[:3]), ValueError, "one per edge; got shape [3]"),
+    (lambda: layer()(X, EDGES, WEIGHTS * NAN), ValueError, "weights must be finite"),
+    (lambda: layer(tau=5.0)(X, EDGES, WEIGHTS / 99), ValueError, "tau must be small enough for every degree"),
     # scikit-learn
     (lambda: classifier().fit(NODES, np.where(NODES == 3, NAN, Y)), ValueError, "row 3 has nan. Leave the row out"),
     (lambda: classifier().fit(NODES, [None, *"ab" * 29, "a"]), ValueError, "row 0 has None"),

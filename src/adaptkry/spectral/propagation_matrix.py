@@ -336,7 +336,7 @@ class CsrProduct:
 def scalings(
     rows: Tensor,
     columns: Tensor,
-    taus: Sequence[float],
+    taus: Sequence[float] | Tensor,
     isolated: float = 1.0,
     first: int = 0,
     normalisation: Normalisation = "symmetric",
@@ -344,10 +344,10 @@ def scalings(
     """S, T and the diagonal of A_tau, each [r, n] in float64, from the row and column sums [n] of A.
 
     The values of a node depend on its two sums only, so they can be computed for a range of nodes that starts at node
-    `first`.
+    `first`. They are differentiable in the sums, and in the taus if these are a tensor.
     """
     has_no_edge = (rows == 0) & (columns == 0)
-    each = torch.tensor(taus, dtype=torch.float64)[:, None]
+    each = torch.as_tensor(taus, dtype=torch.float64, device=rows.device)[:, None]
     left = inverse_root(rows, each, first).masked_fill(has_no_edge, 1.0)
     right = inverse_root(columns, each, first).masked_fill(has_no_edge, 1.0)
     one = torch.ones_like(left)
@@ -377,7 +377,9 @@ def inverse_root(degrees: Tensor, taus: Tensor, first: int = 0) -> Tensor:
     """
     sums = 1 + taus * (degrees - 1)
     is_invalid = (sums <= 0) & (degrees > 0)
-    if is_invalid.any():
+    if torch.compiler.is_compiling():  # a compiled model cannot raise: NaN instead of a wrong number
+        sums = torch.where(is_invalid, torch.nan, sums)
+    elif is_invalid.any():
         which, node = is_invalid.nonzero()[0].tolist()
         lightest = float(degrees[degrees > 0].min())
         raise ValueError(
@@ -385,7 +387,8 @@ def inverse_root(degrees: Tensor, taus: Tensor, first: int = 0) -> Tensor:
             f"with weighted degree d = {float(degrees[node]):.6g}, where tau d + 1 - tau is not positive. "
             f"Use tau below {1 / (1 - lightest):.6g}, or scale the weights so that degrees are at least 1."
         )
-    return torch.where(sums == 0, 0.0, sums.abs().rsqrt())
+    is_zero = sums == 0  # masked before the root, whose gradient at 0 is not finite
+    return sums.abs().masked_fill(is_zero, 1.0).rsqrt().masked_fill(is_zero, 0.0)
 
 
 class Laplacian(Operator):
