@@ -155,7 +155,16 @@ CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
     "classifier: PyG data": (
         lambda: ak.AdaptKryClassifier(DATA, epochs=1).fit(NODES, Y), lambda c: len(c.predict([5])) == 1
     ),
-    "classifier: a column of labels": (lambda: classifier().fit(NODES, Y[:, None]), lambda c: len(c.classes_) == 2),
+    "classifier: edges of a matrix": (
+        lambda: ak.AdaptKryClassifier(edges=GRAPH.adjacency, epochs=2).fit(X.numpy(), Y),
+        lambda c: c.graph_.weights is None and c.graph_.entries == GRAPH.entries,
+    ),
+    "classifier: text and -1": (
+        lambda: classifier().fit(NODES, [-1, *"ab" * 29, "a"]), lambda c: c.classes_.tolist() == ["a", "b"]
+    ),
+    "classifier: numbers of nodes in a list": (
+        lambda: classifier().fit(NODES.tolist(), Y.tolist()), lambda c: len(c.predict([[5], [6]])) == 2
+    ),
     "classifier: objects that are numbers": (
         lambda: classifier().fit(NODES, np.array([-1, *Y[1:].tolist()], dtype=object)),
         lambda c: c.classes_.tolist() == [0, 1],
@@ -199,6 +208,9 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ak.Graph(EDGES, self_loops=TEXT), TypeError, "self_loops must be True or False"),
     (lambda: ak.load("csbm", normalise=TEXT), TypeError, "normalise must be True or False"),
     (lambda: classifier().fit(X.numpy(), Y, EDGES), ValueError, "needs edges or a graph; got both"),
+    (lambda: classifier(edges=EDGES).fit(X.numpy(), Y), ValueError, "needs edges or a graph; got both"),
+    (lambda: on_features(edges=EDGES), ValueError, "edges twice"),
+    (lambda: classifier().fit(NODES, Y, sample_weight=NODES), TypeError, "got sample_weight. All labelled nodes have"),
     (lambda: classifier().fit(NODES, np.array(["a", "", "b"] * 20)), ValueError, "row 1 has"),
     # nodes without labels, whatever the origin of masks, splits and labels
     *(
@@ -429,13 +441,24 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: classifier().fit(NODES, np.full(60, 0.5)), ValueError, "y must be classes; got the number 0.5"),
     (lambda: classifier().fit(NODES, [*"ab" * 29, "a", 3]), TypeError, "all text or all numbers"),
     (lambda: classifier().fit(NODES, np.stack([Y, Y], 1)), ValueError, "y must be labels [k]"),
-    (lambda: classifier().fit(NODES, None), ValueError, "y must be labels [k]"),
+    (lambda: classifier().fit(NODES, None), ValueError, "the target y is None"),
+    (lambda: classifier().fit(NODES, -Y), ValueError, "got 1 class, since -1 is unknown"),
+    (lambda: classifier().fit(np.ones(60), Y), ValueError, "as integers; got float64 of shape (60, 1)"),
+    (lambda: classifier().fit(sp.csr_array(np.eye(60)), Y), TypeError, "Sparse data was passed"),
+    (lambda: classifier().fit(NODES, Y).predict(X.numpy()), ValueError, "X has 16 features, but"),
+    (lambda: classifier(method="gcm").fit(NODES, Y), ValueError, "unknown method 'gcm'"),
+    (lambda: ak.AdaptKryClassifier(edges=EDGES).fit(X[:30].numpy(), Y[:30]), ValueError, "To split nodes"),
+    (lambda: ak.AdaptKryClassifier(edges=GRAPH.adjacency).fit(X[:30].numpy(), Y[:30]), ValueError, "To split nodes"),
+    (lambda: ak.AdaptKryClassifier(edges="x").fit(X.numpy(), Y), TypeError, "edges must be numbers in an array"),
+    (lambda: ak.AdaptKryClassifier(edges=EDGES.T).fit(X.numpy(), Y), ValueError, "Transpose it: edges.T"),
+    (lambda: ak.AdaptKryClassifier.load("no-folder", GRAPH), ValueError, "no-folder has no estimator.json"),
+    (lambda: ak.AdaptKryClassifier.load("", GRAPH), ValueError, "must not be empty"),
     (lambda: classifier().fit(NODES, 3), ValueError, "y must be labels [k]"),
-    (lambda: classifier().fit([], []), ValueError, "at least 2 classes"),
+    (lambda: classifier().fit([], []), ValueError, "at least 2 classes among the known labels; got 0 classes"),
     (lambda: classifier().fit(np.r_[NODES, 7], np.r_[Y, 1 - Y[7]]), ValueError, "node 7 has 0 and 1. Keep one"),
     (lambda: classifier().fit([0, 1], [0, 1]), ValueError, "a class with at least 2 labelled nodes"),
-    (lambda: classifier().fit(3, Y), ValueError, "X must hold node numbers [k]"),
-    (lambda: classifier().fit(NODES, Y).predict(3), ValueError, "X must hold node numbers [k]"),
+    (lambda: classifier().fit(3, Y), ValueError, "Expected 2D array, got scalar array instead: array=3"),
+    (lambda: classifier().fit(NODES, Y).predict(3), ValueError, "Expected 2D array, got scalar array instead: array=3"),
     (lambda: classifier().fit(NODES, Y).predict([1.0]), ValueError, "X must hold node numbers [k]"),
     (lambda: classifier().fit(NODES, Y).predict(NODES, EDGES), ValueError, "Leave edges out"),
     (lambda: classifier(validation="a").fit(NODES, Y), TypeError, "validation must be a number; got 'a'"),
@@ -444,9 +467,9 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: classifier(random_state="a").fit(NODES, Y), TypeError, "random_state must be an integer; got 'a'"),
     (lambda: ak.AdaptKryClassifier(3).fit(NODES, Y), TypeError, "a graph must be a name, a path"),
     (lambda: on_features().predict(X[:3].numpy()), ValueError, "X must have 60 rows"),
-    (lambda: on_features().predict(NODES[:3]), ValueError, "X must have 60 rows"),
-    (lambda: on_features().predict(X.numpy() * NAN), ValueError, "features must be finite"),
-    (lambda: on_features().predict(X[:, :3].numpy()), ValueError, "trained on 16 features; got a graph with 3"),
+    (lambda: on_features().predict(NODES[:3]), ValueError, "Expected 2D array, got 1D array instead"),
+    (lambda: on_features().predict(X.numpy() * NAN), ValueError, "Input X contains NaN"),
+    (lambda: on_features().predict(X[:, :3].numpy()), ValueError, "X has 3 features, but AdaptKryClassifier is"),
     # graphs, splits and operators
     (lambda: ak.csbm(nodes=10**15), ValueError, "must fit in memory"),
     (lambda: ak.csbm(features=10**12), ValueError, "must fit in memory"),

@@ -1,23 +1,23 @@
-"""AdaptKry as a scikit-learn estimator.
+"""AdaptKry as a scikit-learn estimator, which is fitted on node numbers of a graph, or on the features of its nodes."""
 
-Pass the graph to the constructor; X is then an array of node numbers, which `cross_val_score` and `GridSearchCV` can
-split. Or call `fit(X, y, edges)` with features and edges, and y = -1 for unknown labels; `predict(X)` then needs a row
-for every node of that graph, or edges of its own.
-"""
-
+import json
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from adaptkry.common import checks
-from adaptkry.common.lookup import pick, shortened
+from adaptkry.common.files import checked_path, read_signed, signed, visible_names, write
+from adaptkry.common.lookup import pick
 from adaptkry.graphs import splits
-from adaptkry.graphs.graph import Graph, Info, row_count
+from adaptkry.graphs.graph import Graph, row_count
+from adaptkry.integrations.estimator_inputs import as_column, class_labels, edge_graph, feature_graph, node_numbers
+from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import recipe
 from adaptkry.models.suggest import by_features, merged
 from adaptkry.selection.auto import auto
@@ -25,21 +25,49 @@ from adaptkry.training.data import open_graph
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import fit
 from adaptkry.training.run import Run
+from adaptkry.training.run_folder import load_run, run_digest
 
 SETTING_NAMES = (
     "taus", "degree", "directions", "structure", "hidden", "layers", "mlp_lr", "filter_lr", "mlp_decay", "filter_decay",
     "mlp_dropout", "filter_dropout", "epochs", "patience",
 )  # fmt: skip
+ESTIMATOR = "estimator.json"  # what `save` writes besides the run
+ESTIMATOR_REMEDY = "Save the estimator again."
 
 
 class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
     """Node classification with a learned polynomial filter.
 
+    There are two forms. With `graph`, X is an array of node numbers, which `cross_val_score`, `GridSearchCV` and
+    `CalibratedClassifierCV` can split; features are scaled as the graph needs it:
+
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from adaptkry.graphs.synthetic import csbm
+    >>> graph = csbm(nodes=200, seed=0)
+    >>> classifier = AdaptKryClassifier(graph, degree=3, hidden=16, epochs=60)
+    >>> bool(cross_val_score(classifier, np.arange(200), graph.y, cv=3).mean() > 0.8)
+    True
+
+    With `edges`, X [n, d] holds the features of all nodes, in `fit` as in `predict`, and y the labels, with -1 for
+    unknown ones (text labels: an array of objects). Transformers of features come first in a pipeline:
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, edges = graph.x.numpy(), np.stack(graph.adjacency.nonzero())
+    >>> y = np.where(np.arange(200) < 100, graph.y, -1)                        # the second half is unknown
+    >>> pipeline = make_pipeline(StandardScaler(), AdaptKryClassifier(edges=edges, degree=3, hidden=16, epochs=60))
+    >>> predicted = pipeline.fit(X, y).predict(X)
+    >>> bool((predicted == graph.y.numpy())[100:].mean() > 0.8)
+    True
+
+    Rows of X cannot be split in this form, since a part of them has other edges; use node numbers for that.
+
     Args:
         graph: the whole graph, or everything else that `adaptkry.load` accepts; X is then an array of node numbers.
-            None: pass features and edges to `fit`.
-        method: "adaptkry" trains one model. "auto" searches for the best ensemble within `time_limit`, as
-            `adaptkry.auto` does; settings that differ from their defaults are the same in all its trainings.
+        edges: [2, m], or a SciPy adjacency matrix [n, n]; X then holds features. They can also be passed to `fit`.
+        method: the name of a method, which trains one model; or "auto", which searches for the best ensemble within
+            `time_limit`, as `adaptkry.auto` does. With "auto" and with methods other than "adaptkry", only settings
+            that differ from the defaults below are used, in all trainings.
         time_limit: seconds, or a text such as "5min", that `fit` may take with method "auto".
         taus, degree, directions, structure, hidden, layers, mlp_lr, filter_lr, mlp_decay, filter_decay, mlp_dropout,
             filter_dropout, epochs, patience: as in `Recipe`.
@@ -48,12 +76,22 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
             method "auto".
         seed: another name of `random_state`; None: `random_state` is used.
         device: "auto", "cpu" or "cuda".
+
+    Attributes:
+        classes_: the labels, sorted.
+        n_features_in_: number of columns of X, 1 for node numbers.
+        feature_names_in_: names of the columns of X, if it was a data frame.
+        run_: the `Run`, or the `Ensemble` of method "auto".
     """
+
+    n_features_in_: int
+    feature_names_in_: np.ndarray
 
     def __init__(
         self,
         graph: Any = None,
         *,
+        edges: Any = None,
         method: str = "adaptkry",
         time_limit: float | str = 60.0,
         taus: tuple[float, ...] = (0.5,),
@@ -76,6 +114,7 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         device: str | torch.device = "cpu",
     ):
         self.graph = graph
+        self.edges = edges
         self.method = method
         self.time_limit = time_limit
         self.taus = taus
@@ -97,37 +136,38 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         self.seed = seed
         self.device = device
 
-    def fit(self, X, y, edges=None) -> "AdaptKryClassifier":
+    def fit(self, X, y, edges=None, **unknown) -> "AdaptKryClassifier":
         """Train the classifier.
 
         Args:
-            X: node numbers [k] or [k, 1] of `graph`; with `edges`, features [n, d].
-            y: labels [k]; -1 for unknown ones, if they are numbers. With `edges`, labels of all nodes [n].
-            edges: [2, m].
+            X: node numbers [k] or [k, 1] of `graph`; with edges, features [n, d].
+            y: labels [k], or [n] with edges; -1 for unknown ones.
+            edges: those of the constructor, if they were not passed to it.
+            unknown: not accepted; scikit-learn has further arguments, such as sample_weight, for some estimators.
         """
-        pick(dict.fromkeys(("adaptkry", "auto")), self.method, "method")
-        y = class_labels(y)
-        known = y != -1 if np.issubdtype(y.dtype, np.number) else np.ones(len(y), dtype=bool)
-        self.classes_, coded = np.unique(y[known], return_inverse=True)
+        if unknown:
+            raise TypeError(
+                f"fit takes X, y and edges; got {', '.join(unknown)}. All labelled nodes have the same weight."
+            )
+        pick(dict.fromkeys((*METHODS, "auto")), self.method, "method")
+        edges = self._edges(edges)
+        y, known = class_labels(y)
+        self.classes_, coded = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"fit needs at least 2 classes among the known labels; got {len(self.classes_)}. "
-                "Add labels of another class."
+                f"fit needs at least 2 classes among the known labels; got {len(self.classes_)} class"
+                f"{'' if len(self.classes_) else 'es'}, since -1 is unknown. Add labels of another class."
             )
-        if edges is not None and self.graph is not None:
-            raise ValueError("fit needs edges or a graph; got both. Leave edges out, or use AdaptKryClassifier().")
-        if edges is not None:
-            self.graph_ = feature_graph(X, edges)
-            nodes = np.arange(self.graph_.nodes)
-        elif self.graph is not None:
+        if edges is None:
+            X = self._validated(as_column(X), dtype=None)
             self.graph_ = open_graph(self.graph, "AdaptKryClassifier").graph
             nodes = node_numbers(X, self.graph_.nodes)
         else:
-            raise ValueError(
-                "fit needs edges or a graph; got neither. Use fit(X, y, edges), or AdaptKryClassifier(graph)."
-            )
-        if len(nodes) != len(y):
-            raise ValueError(f"X and y must have the same length; got {len(nodes)} rows and {len(y)} labels.")
+            X = self._validated(X)
+            self.graph_ = feature_graph(X, edges, getattr(self, "feature_names_in_", None))
+            nodes = np.arange(self.graph_.nodes)
+        if len(nodes) != len(known):
+            raise ValueError(f"X and y must have the same length; got {len(nodes)} rows and {len(known)} labels.")
         seed = self._drawn_seed()
         labels = self._labels(nodes[known], coded)
         held_out = self._splits(torch.from_numpy(labels), seed)
@@ -135,9 +175,28 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         is_auto = self.method == "auto"
         self.run_ = self._search(labelled, held_out, seed) if is_auto else self._train(labelled, held_out)
         self.probabilities_ = self.run_.probabilities(labelled).numpy()
-        self.n_features_in_ = 1 if edges is None else self.run_.features
         self.on_nodes_ = edges is None
         return self
+
+    def _edges(self, edges: Any) -> Any:
+        """Return the edges of the constructor or of `fit`; None if there is a graph."""
+        given = [value for value in (self.graph, self.edges, edges) if value is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "fit needs edges or a graph; got "
+                + ("neither. Use AdaptKryClassifier(graph)" if not given else "both, or edges twice. Pass one of them")
+                + ", or AdaptKryClassifier(edges=edges)."
+            )
+        return self.edges if edges is None else edges
+
+    def _validated(self, X: Any, **options) -> Any:
+        """Return X after the checks of scikit-learn, whose messages are put on one line."""
+        try:
+            accept_sparse = False if self.graph is not None else "csr"
+            return validate_data(self, X, accept_sparse=accept_sparse, **options)
+        except (ValueError, TypeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(" ".join(str(error).split()).rstrip(".") + ".") from None
 
     def _labels(self, nodes: np.ndarray, coded: np.ndarray) -> np.ndarray:
         """Return the class of every node [n], -1 if it is unknown; a node with two labels is refused."""
@@ -159,17 +218,22 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, graph: Graph, held_out: splits.Splits) -> Run:
         """Train one model with the settings of the constructor."""
+        if self.method != "adaptkry":
+            return fit(graph, self.method, held_out, device=self.device, test=False, **self._changed())
         settings = {name: getattr(self, name) for name in SETTING_NAMES if name != "structure" or self.structure}
         scaling = merged(by_features(graph))  # columns may have any scale
         return fit(graph, recipe("adaptkry", **scaling | settings), held_out, device=self.device, test=False)
 
     def _search(self, graph: Graph, held_out: splits.Splits, seed: int) -> Ensemble:
         """Search for the best ensemble; settings that the user changed are fixed."""
+        options = {"time_limit": self.time_limit, "device": self.device, "seed": seed, "test": False}
+        return auto(graph, held_out, **options, **self._changed()).ensemble
+
+    def _changed(self) -> dict[str, Any]:
+        """Return the settings that differ from their defaults."""
         defaults = signature(type(self).__init__).parameters
         given = {name: getattr(self, name) for name in SETTING_NAMES}
-        fixed = {name: value for name, value in given.items() if value != defaults[name].default}
-        found = auto(graph, held_out, time_limit=self.time_limit, device=self.device, seed=seed, test=False, **fixed)
-        return found.ensemble
+        return {name: value for name, value in given.items() if value != defaults[name].default}
 
     def _splits(self, labels: torch.Tensor, seed: int) -> splits.Splits:
         """Hold out some labelled nodes of each class for validation. Nodes without a label are the unused test part."""
@@ -196,25 +260,28 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         """Predict class probabilities [k, c].
 
         Args:
-            X: node numbers [k]; after `fit(X, y, edges)`, features of all nodes [n, d].
+            X: node numbers [k]; after `fit` with edges, features of all nodes [n, d].
             edges: [2, m], if the features are those of another graph than in `fit`.
         """
-        check_is_fitted(self, "probabilities_")
+        check_is_fitted(self, "run_")
         if self.on_nodes_:
             if edges is not None:
                 raise ValueError(
                     "edges are for an estimator that was fitted on features and edges; this one was fitted on node "
                     "numbers of its graph. Leave edges out."
                 )
+            X = self._validated(as_column(X), reset=False, dtype=None, ensure_min_samples=0)
             return self.probabilities_[node_numbers(X, len(self.probabilities_))]
-        rows, nodes = row_count(X), len(self.probabilities_)
-        if edges is None and rows != nodes:
+        X = self._validated(X, reset=False)
+        if edges is None and row_count(X) != self.graph_.nodes:
             raise ValueError(
-                f"X must have {nodes} rows, one for every node of the graph in fit; got {rows}. For another graph use "
-                "predict(X, edges); to predict some of the nodes, use AdaptKryClassifier(graph) and node numbers."
+                f"X must have {self.graph_.nodes} rows, one for every node of the graph in fit; got {row_count(X)}. "
+                "For another graph use predict(X, edges); to predict some of the nodes, use AdaptKryClassifier(graph) "
+                "and node numbers."
             )
-        graph = feature_graph(X, self.graph_ if edges is None else edges)
-        if edges is None and graph.info == self.graph_.info and torch.equal(graph.x, self.graph_.x):
+        names = getattr(self, "feature_names_in_", None)
+        graph = feature_graph(X, self.graph_ if edges is None else edges, names)
+        if edges is None and self.graph_.features is not None and torch.equal(graph.x, self.graph_.x):
             return self.probabilities_
         return self.run_.probabilities(graph).numpy()
 
@@ -223,64 +290,68 @@ class AdaptKryClassifier(ClassifierMixin, BaseEstimator):
         probabilities = self.predict_proba(X, edges)
         return self.classes_[probabilities.argmax(1)]
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.graph is None
+        return tags
 
-def class_labels(y: Any) -> np.ndarray:
-    """Return labels as an array [k]; missing values and numbers that are not whole are refused."""
-    labels = np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)  # text would swallow NaN
-    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.ndim != 1:
-        raise ValueError(f"y must be labels [k], one per row of X; got {shortened(y)}. Pass a list or an array.")
-    if labels.dtype == object:
-        missing = [row for row, label in enumerate(labels) if label is None or label != label]
-        is_text = {isinstance(label, str) for label in labels}
-        if not missing and len(is_text) > 1:
-            raise TypeError("y must be all text or all numbers; got both. Convert it.")
-        labels = labels if missing else np.array(labels.tolist())
-    else:
-        missing = np.flatnonzero(~np.isfinite(labels)).tolist() if labels.dtype.kind == "f" else []
-    if labels.dtype.kind == "U":
-        missing = np.flatnonzero(np.char.strip(labels) == "").tolist()
-    if missing:
-        raise ValueError(
-            f"y must not have missing values; row {missing[0]} has {labels.tolist()[missing[0]]!r}. Leave the row out, "
-            "or use -1 if labels are numbers."
-        )
-    if labels.dtype.kind == "f" and (labels != np.rint(labels)).any():
-        raise ValueError(
-            f"y must be classes; got the number {labels[labels != np.rint(labels)][0]}, which is not whole. Divide "
-            "numbers into classes first."
-        )
-    return labels
+    def save(self, folder: Path | str) -> Path:
+        """Write the fitted estimator to a new or empty folder, without its graph, and return the path of the folder.
 
+        Nothing is pickled: it holds a run folder, `run`, and `estimator.json`.
+        """
+        check_is_fitted(self, "run_")
+        folder = checked_path(folder, "the folder of an estimator")
+        if names := visible_names(folder):
+            raise ValueError(f"an estimator is saved to a new or empty folder; {folder} holds {names[0]}. Use another.")
+        run = self.run_.save(folder / "run")
+        settings = {name: value for name, value in self.get_params().items() if name not in ("graph", "edges")}
+        if isinstance(self.random_state, np.random.RandomState):
+            settings["random_state"] = None
+        document = {
+            "settings": settings | {"device": str(self.device)},
+            "classes": self.classes_.tolist(),
+            "columns": self.n_features_in_,
+            "names": list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+            "nodes": self.graph_.nodes,
+            "on_nodes": self.on_nodes_,
+            "run": run_digest(run),
+        }
+        write(folder / ESTIMATOR, json.dumps(signed(document), indent=1))
+        return folder
 
-def feature_graph(X: Any, edges: Any) -> Graph:
-    """Return a graph of features X [n, d], with the names of its columns if it is a data frame.
+    @classmethod
+    def load(cls, folder: Path | str, graph: Any = None, edges: Any = None) -> "AdaptKryClassifier":
+        """Read what `save` wrote.
 
-    Args:
-        X: features [n, d].
-        edges: [2, m], or a graph with the same edges.
-    """
-    names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-    values, info = X if names is None else X.to_numpy(), Info(feature_names=names)
-    return (
-        Graph.from_scipy(edges.adjacency, values, info=info)
-        if isinstance(edges, Graph)
-        else Graph(edges, values, info=info)
-    )
-
-
-def node_numbers(X: Any, nodes: int) -> np.ndarray:
-    """Return X as node numbers [k], all below `nodes`."""
-    numbers = np.asarray(X)
-    if numbers.ndim == 1 and not len(numbers):
-        return np.zeros(0, dtype=np.int64)
-    numbers = numbers.reshape(len(numbers), -1) if numbers.ndim else numbers
-    if numbers.ndim != 2 or numbers.shape[1] != 1 or not np.issubdtype(numbers.dtype, np.integer):
-        raise ValueError(
-            f"X must hold node numbers [k], as integers; got {numbers.dtype} of shape {numbers.shape}. "
-            "For features use fit(X, y, edges)."
-        )
-    numbers = numbers[:, 0]
-    if numbers.min() < 0 or numbers.max() >= nodes:
-        raise ValueError(f"node numbers must be 0 .. {nodes - 1}; got {numbers.min()} .. {numbers.max()}.")
-    return numbers
+        Args:
+            folder: the folder.
+            graph: the graph of `fit`, if X are node numbers; it may have new nodes after the others.
+            edges: the edges of `fit`, if X are features.
+        """
+        folder = checked_path(folder, "the folder of an estimator")
+        if not (folder / ESTIMATOR).is_file():
+            raise ValueError(f"an estimator must be a folder that `save` wrote; {folder} has no {ESTIMATOR}.")
+        saved = read_signed(folder / ESTIMATOR, ESTIMATOR_REMEDY)
+        if run_digest(folder / "run") != saved["run"]:
+            raise ValueError(f"{folder} must hold the run it was saved with; it holds another. {ESTIMATOR_REMEDY}")
+        name, needed, other = ("graph", graph, edges) if saved["on_nodes"] else ("edges", edges, graph)
+        if needed is None or other is not None:
+            raise ValueError(
+                f"this estimator was fitted with {name}, so load needs them again, and nothing else; got "
+                f"{'nothing' if other is None else 'another argument'}. Use load(folder, {name}=...)."
+            )
+        settings: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in saved["settings"].items()
+        }
+        loaded = cls(graph, edges=edges, **settings)
+        loaded.run_, loaded.classes_ = load_run(folder / "run"), np.array(saved["classes"])
+        loaded.n_features_in_, loaded.on_nodes_ = saved["columns"], saved["on_nodes"]
+        if saved["names"] is not None:
+            loaded.feature_names_in_ = np.array(saved["names"], dtype=object)
+        if loaded.on_nodes_:
+            loaded.graph_ = open_graph(graph, "AdaptKryClassifier").graph
+            loaded.probabilities_ = loaded.run_.probabilities(loaded.graph_).numpy()
+        else:
+            loaded.graph_ = edge_graph(edges, saved["nodes"])
+        return loaded
