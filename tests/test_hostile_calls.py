@@ -292,6 +292,10 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda name=name: fit(**{name: HUGE}), ValueError, f"{name} must be at most")
         for name in ("patience", "min_epochs", "heads", "structure", "reduce")
     ),
+    (lambda: fit(reduce=17), ValueError, "reduce must be at most the number of feature columns, 16, and of nodes, 60"),
+    (lambda: ak.tune(GRAPH, reduce=17, trials=1), ValueError, "reduce must be at most the number of feature columns"),
+    (lambda: ak.auto(GRAPH, reduce=17, time_limit=1), ValueError, "reduce must be at most the number of feature"),
+    (lambda: fit(reduce="all"), TypeError, "reduce must be an integer; got 'all'"),
     (lambda: fit(hidden=10**6, layers=1000), ValueError, "trainings with hidden 1000000, layers 1000"),
     (lambda: fit(epochs=10**7, count=1000), ValueError, "must fit in memory"),
     (lambda: fit(ak.csbm(nodes=10**4, features=999), degree=10**4), ValueError, "terms of 999 columns for 10000 nodes"),

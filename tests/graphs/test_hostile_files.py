@@ -144,6 +144,17 @@ def scipy_npz(**changes) -> Writer:
     return write
 
 
+def matrix_and_table(content: str) -> Writer:
+    """A Matrix Market file of three nodes with a table of labels."""
+
+    def write(folder: Path) -> list[Path]:
+        scipy.io.mmwrite(folder / "g.mtx", sp.csr_array(np.eye(3)))
+        (folder / "y.csv").write_text(content)
+        return [folder / "g.mtx", folder / "y.csv"]
+
+    return write
+
+
 def matrix_with(features: bytes | None = None, labels: Any = None) -> Writer:
     """A Matrix Market file of three nodes with an .npy file of features or labels."""
 
@@ -267,6 +278,10 @@ CASES = [
     Case("npz: pickled class names", npz(labels=np.array([0, 1, 1]), class_names=np.array(["u", None], object)), graph=classes(), message="not used: 'class_names'"),
     Case("npz: pickled labels", npz(labels=np.array(["u", None, "v"], object)), DAMAGED_NPZ),
     Case("matrix: labels 1e12", matrix_with(labels=np.array([0, 1, 10**12])), r"x\.npy: labels must be class numbers"),
+    Case("matrix: too few labels in a table", matrix_and_table("label\na\nb\n"), r"y\.csv: labels must have shape \[3\]"),
+    Case("matrix: labels in another order", matrix_and_table("id,label\n2,a\n0,b\n1,a\n"), "rows in the order of the matrix"),
+    Case("matrix: labels without a name", matrix_and_table("0\n1\n1\n0\n"), "must have a column 'label'.*got '0'"),
+    Case("matrix: another column in the table", matrix_and_table("label,f\na,1\nb,2\na,3\n"), graph=classes("a", "b"), message="not used: 'f'"),
     # --- features: all digits, numbers only
     Case("timestamps", nodes("id,f\na,1700000000\nb,1700000030\nc,1700000050\n"), graph=x([1700000000], [1700000030], [1700000050])),
     Case("1e-300", nodes("id,f\na,1e-300\nb,1e39\nc,1e300\n"), graph=x([1e-300], [1e39], [1e300])),

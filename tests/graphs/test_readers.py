@@ -251,6 +251,40 @@ def test_sparse_features_may_be_matrix_market_too(tmp_path):
     assert graph.x.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_a_matrix_may_have_sparse_features_and_a_table_of_labels(tmp_path, with_ids):
+    scipy.io.mmwrite(tmp_path / "a.mtx", sp.csr_array(np.eye(3)[[1, 0, 2]]))
+    features = sp.csr_array(np.array([[0, 2.5, 0], [0, 0, 0], [1, 0, 0]]))
+    scipy.io.mmwrite(tmp_path / "x.mtx", features)
+    rows = ("id,label\nu,cat\nv,\nw,ant\n" if with_ids else 'label\ncat\n""\nant\n').encode()
+    (tmp_path / "y.csv").write_bytes(rows)
+    paths = [tmp_path / name for name in ("a.mtx", "y.csv", "x.mtx")]
+    for graph in (read(paths), read(paths[0], labels=paths[1], features=paths[2])):
+        assert sp.issparse(graph.features)
+        assert graph.features.nnz == 2
+        assert graph.x.tolist() == features.toarray().tolist()
+        assert graph.y.tolist() == [1, -1, 0]
+        assert graph.info.class_names == ("ant", "cat")
+        assert graph.info.node_ids == (("u", "v", "w") if with_ids else None)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64])
+@pytest.mark.filterwarnings("ignore:Sparse C:UserWarning")
+def test_sparse_features_of_pyg_data_stay_sparse(layout, dtype):
+    x = torch.tensor([[0, 3], [0, 0], [1, 0]], dtype=dtype)
+    data = Data(x=x.to_sparse(layout=layout), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1]))
+    graph = read(data)
+    assert sp.issparse(graph.features)
+    assert graph.features.nnz == 2
+    same(graph, read(Data(x=x, edge_index=data.edge_index, y=data.y)))
+
+
+def test_repeated_entries_of_sparse_tensors_are_added():
+    x = torch.sparse_coo_tensor(torch.tensor([[0, 0], [1, 1]]), torch.ones(2), (2, 3), check_invariants=False)
+    assert Graph([[0], [1]], x).x.tolist() == [[0, 2, 0], [0, 0, 0]]
+
+
 def test_masks_of_pyg_data_become_fixed_splits():
     mask = torch.eye(3, dtype=torch.bool)
     data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), y=torch.tensor([0, 1, 1]))
@@ -472,7 +506,8 @@ def test_missing_files_and_wrong_lists_of_files_are_refused(tmp_path):
             r"must hold features \[n, d\] or labels \[n\]; got shape \[2, 2, 2\]",
         ),
         ([tmp_path / "a.mtx", tmp_path / "objects.npy"], ValueError, "must be a valid .npy file; it cannot be read"),
-        ([tmp_path / "a.mtx", edges], ValueError, "must be an .npy or .mtx file; got .csv"),
+        ([tmp_path / "a.mtx", edges], ValueError, "edges.csv must have a column 'label', since the edges are a matrix"),
+        ([tmp_path / "a.mtx", tmp_path / "a.mtx", tmp_path / "a.mtx"], ValueError, "or pass one file of each only"),
     ):
         with pytest.raises(error, match=message):
             read(what)

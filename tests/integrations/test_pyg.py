@@ -69,6 +69,12 @@ def test_the_transform_reads_a_sparse_matrix(layout: Any):
     torch.testing.assert_close(KrylovBasis(0.8, 3)(sparse).basis, expected)
 
 
+def test_the_transform_takes_sparse_features():
+    x, edges = torch.eye(5), torch.tensor([[0, 1], [1, 2]])
+    found, expected = (KrylovBasis(0.5, 2)(Data(x=part, edge_index=edges)).basis for part in (x.to_sparse(), x))
+    assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("tau", [0.5, 1.0, 1.4])
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_the_layer_is_the_polynomial_of_the_dense_matrix(tau, per_channel):

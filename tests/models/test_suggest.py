@@ -45,6 +45,8 @@ def with_features(x, sparse: bool = False) -> Graph:
 )
 def test_features_are_scaled_by_their_kind(x, settings, words, sparse):
     (reason,) = explain(with_features(x, sparse), "gcn")
+    if sparse and settings == module.OTHER_SCALES:  # standardised columns would be dense
+        settings, words = module.SIMILAR_SCALES, "sparse"
     assert reason.settings == settings
     assert words in reason.why
 
@@ -103,6 +105,31 @@ def test_the_number_of_training_labels_decides_the_size_of_the_model():
     sizes = torch.bincount(graph.y[few])
     found = f"199 training labels ({sizes.min()} to {sizes.max()} per class)"
     assert found in explain(graph, train=few)[2].why
+
+
+@pytest.mark.parametrize("method", ["adaptkry", "gcn"])
+def test_very_many_columns_are_reduced_unless_the_user_or_published_settings_decide(method):
+    wide = with_features(sp.random_array((50, module.MAX_WIDTH + 1), density=0.001, rng=RANDOM), sparse=True)
+    data = GraphData(wide)
+    assert suggest(wide, method).reduce == 50  # no more than nodes
+    assert suggest(wide, method, reduce="auto").reduce == data.recipe(method, reduce="auto").reduce == 50
+    assert suggest(wide, method, reduce="none").reduce == data.recipe(method, reduce="none").reduce == 0
+    assert suggest(wide, method, reduce=7).reduce == 7
+    assert suggest(with_features(wide.features[:, 1:], sparse=True), method).reduce == 0
+    wide.info = replace(wide.info, known_as="citeseer")
+    published = GraphData(wide)
+    assert published.recipe(method).reduce == published.recipe(method, reduce="auto").reduce == 0
+
+
+@pytest.mark.parametrize(("method", "terms"), [("adaptkry", 10), ("gcn", 1)])
+def test_features_are_reduced_if_their_terms_would_not_fit_in_memory(monkeypatch, method, terms):
+    graph = csbm(nodes=300, features=400)
+    needed = 4 * 300 * 400 * terms
+    for limit, reduced in ((needed / module.BASIS_SHARE + 1, 0), (needed / module.BASIS_SHARE - 1, module.REDUCED)):
+        monkeypatch.setattr(module, "machine_bytes", lambda limit=limit: limit)
+        assert suggest(graph, method).reduce == reduced
+    assert suggest(csbm(nodes=300, features=256), method).reduce == 0  # not wider
+    assert "would not fit" in explain(graph, method)[-1].why
 
 
 def test_terms_that_need_too_much_memory_are_those_of_the_mean_of_taus(monkeypatch):

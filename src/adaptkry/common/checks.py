@@ -95,7 +95,12 @@ def floats(values, what: str, row: str = "row") -> Tensor:
 
 
 def features(values, nodes: int):
-    """Node features [n, d], dense or SciPy sparse, real and finite, with at least one column."""
+    """Node features [n, d], dense or as a SciPy CSR matrix, real and finite, with at least one column.
+
+    Sparse features of SciPy and of torch stay sparse.
+    """
+    if isinstance(values, Tensor) and values.layout != torch.strided:
+        values = _scipy_matrix(values)
     if sp.issparse(values):
         matrix: Any = sp.csr_array(values)
         stored = floats(matrix.data, "features", "stored entry").numpy()
@@ -114,6 +119,17 @@ def features(values, nodes: int):
             f"Without features use torch.eye(n), node degrees or positional encodings."
         )
     return matrix
+
+
+def _scipy_matrix(values: Tensor) -> sp.coo_array:
+    """A sparse tensor of any layout as a SciPy matrix."""
+    if values.ndim != 2 or values.dense_dim():
+        raise ValueError(f"sparse features must have shape [n, d]; got {list(values.shape)}. Reshape them.")
+    entries = values.detach().cpu().to_sparse_coo().coalesce()  # entries that are stored twice are added
+    found = real(entries.values(), "features")
+    found = found if found.dtype in FLOATS or not found.is_floating_point() else found.float()
+    rows, columns = entries.indices().numpy()
+    return sp.coo_array((found.numpy(), (rows, columns)), shape=tuple(values.shape))
 
 
 def check_width(features) -> None:

@@ -10,6 +10,7 @@ import torch
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD in malloc.h
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+MEMORY_ADVICE = "Check the sizes, or use a machine with more memory."
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -67,14 +68,14 @@ def machine_bytes() -> float:
         return limit
 
 
-def check_memory(needed: float, what: str, device: torch.device | str = "cpu") -> None:
+def check_memory(needed: float, what: str, device: torch.device | str = "cpu", *, remedy: str = MEMORY_ADVICE) -> None:
     """Refuse what needs more bytes than this machine or its GPU has, before they are allocated."""
     device = torch.device(device)
     limit = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else machine_bytes()
     if needed > limit:
         raise NotEnoughMemoryError(
             f"{what} must fit in memory, {limit / 2**30:.0f} GiB here; got a size of {needed / 2**30:,.0f} "
-            f"GiB. Check the sizes, or use a machine with more memory."
+            f"GiB. {remedy}"
         )
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from adaptkry.common import checks
 from adaptkry.common.choices import Direction
 from adaptkry.common.lookup import some
+from adaptkry.common.memory import check_memory
 
 logger = logging.getLogger(__name__)
 MAX_ROUNDING = 0.01  # share of the range of a column that rounding may change without a warning
@@ -180,7 +181,12 @@ class Graph:
                 "features are needed here; this graph has no features. Pass features=..., such as torch.eye(n); in a "
                 "nodes file they are columns of numbers."
             )
-        return torch.from_numpy(self.features.toarray()) if sp.issparse(self.features) else self.features
+        if not sp.issparse(self.features):
+            return self.features
+        n, d = self.features.shape
+        what = f"a dense matrix of {d:,} sparse feature columns for {n:,} nodes"
+        check_memory(self.features.dtype.itemsize * n * d, what, remedy="Use reduce=256, or fewer columns.")
+        return torch.from_numpy(self.features.toarray())
 
     def in_model_dtype(self, x: Tensor) -> Tensor:
         """Scaled features [n, d] in `info.dtype`, with a warning of columns that lose most of their digits.

@@ -56,7 +56,8 @@ class KrylovBasis(BaseTransform):
                 raise ValueError(f"KrylovBasis needs a Data with x and edge_index; got {data}. Set data.{name}.")
         graph = Graph(edges, nodes=data.num_nodes, weights=weights, directed=self.direction != "both")
         x = checks.features(data.x, graph.nodes)
-        P = Propagation(graph, self.taus, self.direction).to(x)
+        P = Propagation(graph, self.taus, self.direction)
+        P = P.to(x) if isinstance(x, Tensor) else P  # sparse features are those of SciPy, on the CPU
         data.basis = stack(average(krylov, P, x, self.degree)).contiguous()
         return data
 

@@ -1,6 +1,7 @@
 """Inputs of a model: features, structure columns, precomputed terms, and the operator if the model propagates."""
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.spectral.structure import sides_of, sparse_tensor, structure_columns, structure_maps, truncated_svd
 
+logger = logging.getLogger(__name__)
 Scaling = tuple[Tensor, Tensor]  # mean [d] and standard deviation [d] of feature columns
 REDUCTIONS: WeakKeyDictionary[Graph, dict[Any, Tensor]] = WeakKeyDictionary()  # see `reduction`
 SavedInputs = dict[str, Tensor]  # what the inputs of other graphs need from the training graph, besides the scaling
@@ -107,6 +109,8 @@ def reduction(graph: Graph, recipe: Recipe, scaling: Scaling | None, device: tor
     """
     kept, key = REDUCTIONS.setdefault(graph, {}), (recipe.normalise, recipe.standardise, recipe.reduce)
     if key not in kept:
+        name, width = graph.info.name, graph.features.shape[1]
+        logger.info("%s: a truncated SVD reduces %d feature columns to %d", name, width, recipe.reduce)
         x = features_for_products(graph, recipe, scaling)  # [n, d]
         matrix = sparse_tensor(x, device) if sp.issparse(x) else torch.from_numpy(x).to(device)
         _, s, V = truncated_svd(matrix, recipe.reduce, iterations=2)  # about the right columns suffice

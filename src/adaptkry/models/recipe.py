@@ -34,9 +34,14 @@ def setting(
     at_least: float | None = None,
     below: float | None = None,
     at_most: int = 10**9,
+    words: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Declare a field with its help text and its range; `at_most` is for integers."""
-    return field(default=default, metadata={"help": help, "at_least": at_least, "below": below, "at_most": at_most})
+    """Declare a field with its help text and its range; `at_most` is for integers.
+
+    `words` are names of values; None stands for the default or the suggested value (see `given_settings`).
+    """
+    limits = {"at_least": at_least, "below": below, "at_most": at_most}
+    return field(default=default, metadata={"help": help, "words": words or {}, **limits})
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,11 @@ class Recipe:
     normalise: bool = setting(False, "Divide each row of features by its sum first.")
     standardise: bool = setting(False, "Scale each feature column to mean 0 and standard deviation 1 first.")
     reduce: int = setting(
-        0, "Number of columns to which wider features are reduced by a truncated SVD; 0 keeps them.", at_least=0
+        0,
+        "Number of columns to which wider features are reduced by a truncated SVD; none or 0 keeps them, auto reduces "
+        "more than 8,192 columns, and terms that would not fit in memory, unless settings are published for the graph.",
+        at_least=0,
+        words={"auto": None, "none": 0},
     )
     structure: int = setting(
         0,
@@ -253,6 +262,7 @@ class Recipe:
 
 HINTS = get_type_hints(Recipe)
 CHOICES = {name: get_args(hint) for name, hint in HINTS.items() if get_origin(hint) is Literal}
+NAMED_VALUES: dict[str, Mapping[str, Any]] = {f.name: f.metadata["words"] for f in fields(Recipe)}
 DROPOUT_RATES = ("mlp_dropout", "input_dropout", "filter_dropout")
 OPTIMISER_SETTINGS = tuple(f"{group}_{name}" for group in WEIGHT_GROUPS for name in ("lr", "decay"))
 PER_MEMBER = frozenset({*DROPOUT_RATES, *OPTIMISER_SETTINGS, "label_smoothing", "patience", "initial_weights", "alpha"})
@@ -308,10 +318,21 @@ def recipe(method: str = "adaptkry", graph: str | None = None, **settings) -> Re
     (0.8,)
     """
     entry = pick(METHODS, method, "method")
-    given = {name: value for name, value in check_names(settings).items() if value is not None}
+    given = given_settings(check_names(settings))
     if entry.settings.get("degree") == 0 and given.get("degree"):
         raise ValueError(f"{method} uses no edges, so its degree must be 0; got {given['degree']}. Leave it out.")
     return replace(Recipe(method=method), **{**entry.settings, **entry.published.get(graph or "", {}), **given})
+
+
+def given_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are not None, with values for words.
+
+    >>> given_settings({"reduce": "none", "hidden": None}), given_settings({"reduce": "auto"})
+    ({'reduce': 0}, {})
+    """
+    values = {name: NAMED_VALUES[name].get(value, value) if isinstance(value, str) and name in NAMED_VALUES else value
+              for name, value in settings.items()}  # fmt: skip
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def check_names(settings: dict[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from adaptkry.common.lookup import pick
-from adaptkry.models.recipe import HINTS, Recipe
+from adaptkry.models.recipe import HINTS, NAMED_VALUES, Recipe
 from adaptkry.models.stages import stage_from_dict
 
 
@@ -56,7 +56,10 @@ def parse(text: str) -> tuple[str, Any]:
     if name in ("stages", "basis_options"):
         raise ValueError(f"the setting {name} must be given in a TOML file (--settings FILE); got {text!r}.")
     hint = pick(SETTABLE, name, "setting")
+    if value in NAMED_VALUES[name]:
+        return name, value
     parser, expected = PARSERS[element_type(hint)]
+    expected = ", ".join([*NAMED_VALUES[name], expected])
     is_list = get_origin(hint) is tuple
     try:
         values = [parser(part.strip()) for part in (value.split(",") if is_list else [value])]

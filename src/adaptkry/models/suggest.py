@@ -17,12 +17,13 @@ from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.common.lookup import pick
+from adaptkry.common.memory import machine_bytes
 from adaptkry.graphs import homophily
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.load import load
-from adaptkry.models.inputs import column_moments
+from adaptkry.models.inputs import column_count, column_moments
 from adaptkry.models.methods import METHODS
-from adaptkry.models.recipe import Recipe, recipe
+from adaptkry.models.recipe import Recipe, given_settings, recipe
 
 Settings = dict[str, Any]
 
@@ -68,7 +69,12 @@ STRUCTURE: Settings = {"structure": 64}
 MAX_TERMS = 8 * 2**30  # bytes of precomputed terms, up to which every tau has terms of its own
 TOO_LARGE: Settings = {"tied": True}
 
-SCALING = ("normalise", "standardise")  # those that are suggested for every method
+MAX_WIDTH = 8192  # feature columns that are not reduced; the widest development graph has 6,805
+REDUCED = 256  # columns to which wider features are reduced
+BASIS_SHARE = 0.6  # of the memory, which terms of features that are not reduced may take
+
+SCALING = ("normalise", "standardise")
+INPUT_SETTINGS = (*SCALING, "reduce")  # those that are suggested for every method
 EXCLUSIVE = (("batch_norm", "layer_norm"), SCALING)  # if a user sets one, the other is off
 
 
@@ -93,7 +99,7 @@ def suggest(graph: Any, method: str = "adaptkry", train: Tensor | None = None, *
     >>> suggest(csbm(nodes=100)).hidden, suggest(csbm(nodes=1000)).hidden, suggest(csbm(), hidden=32).hidden
     (64, 256, 32)
     """
-    given = {name: value for name, value in settings.items() if value is not None}
+    given = given_settings(settings)
     suggested = merged(explain(graph, method, train))
     for one, other in (*EXCLUSIVE, *(pair[::-1] for pair in EXCLUSIVE)):
         if given.get(one):
@@ -116,7 +122,8 @@ def explain(graph: Any, method: str = "adaptkry", train: Tensor | None = None) -
     pick(METHODS, method, "method")
     graph = graph if isinstance(graph, Graph) else load(graph)
     if method != "adaptkry":
-        return by_features(graph)
+        reasons = by_features(graph) + by_width(graph)
+        return reasons + by_memory(graph, recipe(method, **merged(reasons)))
     labelled = graph if train is None else graph.relabelled(torch.where(_mask(train, graph), graph.y, -1))
     reasons = [
         Reason(GENERAL, "for every graph: hops are scaled to the norm of the features, each tau has its own weights"),
@@ -126,7 +133,9 @@ def explain(graph: Any, method: str = "adaptkry", train: Tensor | None = None) -
     ]
     has_words = bool(merged(reasons).get("normalise"))
     reasons += by_homophily(labelled, has_words) + ([] if has_words else by_columns(graph))
-    return reasons + by_size(graph, merged(reasons))
+    reasons += by_width(graph)
+    reasons += by_size(graph, merged(reasons))
+    return reasons + by_memory(graph, recipe(method, **merged(reasons)))
 
 
 def by_homophily(graph: Graph, has_words: bool) -> list[Reason]:
@@ -182,6 +191,8 @@ def by_features(graph: Graph) -> list[Reason]:
     text = f"the standard deviations of feature columns are {low:.2g} to {high:.2g}"
     if is_binary or max(high / low, high, 1 / low) <= MAX_SCALE:
         return [Reason(SIMILAR_SCALES, f"features are binary: {text}" if is_binary else text)]
+    if sp.issparse(x):
+        return [Reason(SIMILAR_SCALES, f"{text}, but features are sparse, and standardised columns would be dense")]
     return [Reason(OTHER_SCALES, f"{text}: columns are standardised")]
 
 
@@ -200,11 +211,38 @@ def by_columns(graph: Graph) -> list[Reason]:
 
 def by_size(graph: Graph, settings: Mapping[str, Any]) -> list[Reason]:
     """Return settings that need less memory if the terms of `settings` would need too much."""
-    width = settings.get("structure", 0) + (0 if graph.features is None else graph.features.shape[1])
-    needed = 4 * graph.nodes * width * recipe("adaptkry", **settings).term_count
+    used = recipe("adaptkry", **settings)
+    needed = 4 * graph.nodes * column_count(graph, used) * used.term_count
     if needed <= MAX_TERMS:
         return []
     return [Reason(TOO_LARGE, f"{needed / 2**30:.0f} GiB of terms, one for each tau and hop, would be too large")]
+
+
+def by_width(graph: Graph) -> list[Reason]:
+    """Return the number of columns to which features are reduced, if there are very many."""
+    width = 0 if graph.features is None else graph.features.shape[1]
+    if width <= MAX_WIDTH:
+        return []
+    settings = reduced(graph)
+    return [Reason(settings, f"there are {width:,} feature columns: a truncated SVD reduces them")]
+
+
+def by_memory(graph: Graph, used: Recipe) -> list[Reason]:
+    """Return the number of columns to which features are reduced, if the terms of `used` would not fit in memory."""
+    if graph.features is None or used.reduce or graph.features.shape[1] <= REDUCED:
+        return []
+    needed, limit = 4 * graph.nodes * column_count(graph, used) * used.term_count, machine_bytes()
+    if needed <= BASIS_SHARE * limit:
+        return []
+    why = (
+        f"{needed / 2**30:.1f} GiB of terms would not fit in {limit / 2**30:.1f} GiB: a truncated SVD reduces features"
+    )
+    return [Reason(reduced(graph), why)]
+
+
+def reduced(graph: Graph) -> Settings:
+    """Return the number of columns to which wide features are reduced; a matrix has no more than n of them."""
+    return {"reduce": min(REDUCED, graph.nodes)}
 
 
 def _scales(x) -> tuple[float, float]:

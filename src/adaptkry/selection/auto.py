@@ -22,7 +22,7 @@ from adaptkry.common import checks, timing
 from adaptkry.common.files import read_signed, signed, write
 from adaptkry.common.journal import Journal, finished_parts
 from adaptkry.graphs.splits import Splits
-from adaptkry.models.recipe import check_names
+from adaptkry.models.recipe import check_names, given_settings
 from adaptkry.selection.auto_result import AutoResult, baseline_scores, effects_of
 from adaptkry.selection.auto_search import RESERVE, WORK, AutoSearch, Progress
 from adaptkry.selection.ensemble_selection import greedy_shares
@@ -88,7 +88,7 @@ def auto(
     checks.classes(source.labels, source.info.class_names)
     splits = resolve_splits(source, splits, count, test=test)
     device = str(choose_device(device))
-    fixed = {name: value for name, value in settings.items() if value is not None}
+    fixed = given_settings(settings)
     with _journal(out, source, splits, seed, test, fixed, resume) if out is not None else nullcontext() as journal:
         search = AutoSearch(source, splits, device, checks.count(seed, "seed"), fixed, start, seconds, test)
         search.on_progress, search.on_trial, search.should_stop = on_progress, on_trial, should_stop

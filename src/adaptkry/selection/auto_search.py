@@ -16,7 +16,7 @@ from adaptkry.common.files import write
 from adaptkry.common.journal import Journal
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import PER_MEMBER, Recipe
-from adaptkry.models.suggest import suggest
+from adaptkry.models.suggest import REDUCED, reduced, suggest
 from adaptkry.selection.auto_result import REFERENCES
 from adaptkry.selection.ensemble_selection import selection_seconds
 from adaptkry.selection.grid import alternatives, group_into_batches
@@ -40,8 +40,7 @@ EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it ha
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
 SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
 CPU_SETTINGS = {"hidden": 64, "filter_dropout": 0.0}  # dropout of all terms takes most of an epoch
-WIDE_INPUT = 20_000_000  # entries of the features, from which recipes have WIDE_SETTINGS as well on the CPU
-WIDE_SETTINGS = {"reduce": 256}
+WIDE_INPUT = 20_000_000  # entries of the features, from which recipes have reduced features on the CPU
 BASELINE_SETTINGS = ("epochs", "patience", "reduce")  # those of all recipes that the baselines have too
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
 VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn
@@ -122,7 +121,8 @@ class AutoSearch:
             return self.fixed
         graph = self.data.graph
         width = 0 if graph.features is None else graph.features.shape[1]
-        return CPU_SETTINGS | (WIDE_SETTINGS if graph.nodes * width > WIDE_INPUT else {}) | self.fixed
+        is_wide = graph.nodes * width > WIDE_INPUT and width > REDUCED
+        return CPU_SETTINGS | (reduced(graph) if is_wide else {}) | self.fixed
 
     def shortest(self) -> float:
         """Seconds below which it is not worth to begin another batch.

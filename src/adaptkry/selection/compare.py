@@ -18,7 +18,7 @@ from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.methods import METHODS
-from adaptkry.models.recipe import check_names, recipe
+from adaptkry.models.recipe import check_names, given_settings, recipe
 from adaptkry.selection.grid import choose, variations
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import check_resume, checked_callbacks, choose_device, resolve_splits
@@ -61,7 +61,7 @@ def compare(
         settings: settings for all methods; None leaves the settings of each method.
     """
     check_names(settings, inspect.signature(compare).parameters)
-    settings = {name: value for name, value in settings.items() if value is not None}
+    settings = given_settings(settings)
     check_resume(resume, out)
     callbacks = checked_callbacks(callbacks)
     methods = method_names(methods)
@@ -128,7 +128,7 @@ def compare_one(
     start = time.perf_counter()
     try:
         base = source.recipe(method, splits.train[0], **settings)
-        fixed = [*settings, *source.scaling_settings(base)]
+        fixed = [*settings, *source.input_settings(base)]
         recipes = [base] if source.has_published(method) else variations(base, fixed)
         with memory.peak(choose_device(device)) as peak:
             run, tried = choose(source, recipes, splits, device=device, callbacks=callbacks)

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from adaptkry.models.recipe import Recipe, recipe
+from adaptkry.models.suggest import INPUT_SETTINGS
 from adaptkry.selection.trial import changed_recipe
 from adaptkry.training.data import GraphData
 
@@ -72,6 +73,6 @@ def method_recipe(data: GraphData, method: str, suggested: Recipe, **settings) -
 
 
 def input_settings(data: GraphData, suggested: Recipe) -> dict[str, Any]:
-    """Return how features are scaled; a graph without features has structure columns instead."""
-    names = ("normalise", "standardise") if data.graph.features is not None else ("structure",)
+    """Return how features are scaled and reduced; a graph without features has structure columns instead."""
+    names = INPUT_SETTINGS if data.graph.features is not None else ("structure",)
     return {name: getattr(suggested, name) for name in names}

@@ -19,7 +19,7 @@ from adaptkry.common.files import write
 from adaptkry.common.journal import Journal
 from adaptkry.graphs.splits import Splits
 from adaptkry.models import recipe_text
-from adaptkry.models.recipe import Recipe, check_names, recipe
+from adaptkry.models.recipe import Recipe, check_names, given_settings, recipe
 from adaptkry.selection.grid import group_into_batches
 from adaptkry.selection.sampler import propose
 from adaptkry.selection.space import Space, space_of
@@ -173,9 +173,9 @@ def make_search(
     """Return the search of a method's settings, around those published or suggested for the graph."""
     start = data.recipe(method, splits.train[0], **settings)
     data.check_recipe(start)
-    scaling = data.scaling_settings(start)
+    scaling = data.input_settings(start)
     defaults = recipe(method, None, **settings | scaling)
-    fixed = {name for name, value in settings.items() if value is not None} | scaling.keys()
+    fixed = given_settings(settings).keys() | scaling.keys()
     space = space_of(start, fixed, data.graph.is_directed)
     return Search(data, splits, tuple(dict.fromkeys([start, defaults])), space, seed, together, device)
 

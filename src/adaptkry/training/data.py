@@ -20,9 +20,9 @@ from adaptkry.graphs.load import NAMES, load
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.inputs import SavedInputs, column_count, model_inputs
 from adaptkry.models.methods import METHODS
-from adaptkry.models.recipe import Recipe, check_names, recipe
+from adaptkry.models.recipe import Recipe, check_names, given_settings, recipe
 from adaptkry.models.stages import ModelShape
-from adaptkry.models.suggest import SCALING, suggest
+from adaptkry.models.suggest import INPUT_SETTINGS, suggest
 from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.outofcore.manifest import is_kind
@@ -139,9 +139,9 @@ class GraphData:
             return suggest(self.graph, method, train, **settings)
         return recipe(method, self.info.known_as, **settings)
 
-    def scaling_settings(self, recipe: Recipe) -> dict[str, Any]:
-        """Return how the recipe scales features, if that was suggested: searches keep these settings."""
-        names = SCALING if self.has_suggested(recipe.method) else ()
+    def input_settings(self, recipe: Recipe) -> dict[str, Any]:
+        """Return how the recipe scales and reduces features, if that was suggested: searches keep these settings."""
+        names = INPUT_SETTINGS if self.has_suggested(recipe.method) else ()
         return {name: getattr(recipe, name) for name in names}
 
     def check_recipe(self, recipe: Recipe) -> None:
@@ -155,6 +155,12 @@ class GraphData:
             raise ValueError(
                 f"features are needed here; {self.name} has no features. Add columns of numbers to its nodes file, or "
                 "use structure=64 to compute columns from its edges."
+            )
+        x = self.graph.features
+        if x is not None and recipe.reduce > min(x.shape):
+            raise ValueError(
+                f"reduce must be at most the number of feature columns, {x.shape[1]}, and of nodes, {x.shape[0]}; got "
+                f"{recipe.reduce}. Use less, or reduce=none."
             )
         if recipe.structure > self.graph.nodes:
             raise ValueError(
@@ -471,7 +477,7 @@ def recipes_for(data: TrainingData, method: Any, splits: Splits, settings: dict[
                 f"method must be the name of a method, a Recipe or a list of recipes; got {shortened(method)}. "
                 + ("Pass splits by name: splits=...." if is_splits else "Use for example 'adaptkry'.")
             )
-        recipes = [replace(item, **check_names(settings)) for item in given]
+        recipes = [replace(item, **given_settings(check_names(settings))) for item in given]
     for item in recipes:
         data.check_recipe(item)
     return recipes

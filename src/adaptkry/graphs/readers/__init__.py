@@ -8,7 +8,7 @@ means unknown, in arrays of class numbers -1; every other value is a class.
 | `read("graph.npz")` | `edges` [2, m] or [m, 2], or the CSR parts `adj_*`; `features` or `attr_*`, `labels`, masks |
 | `read(["edges.csv", "nodes.csv"])` | columns source, target[, weight]; columns id, label and features |
 | `read([edges, nodes])` | the same columns in data frames of pandas, polars, pyarrow, ... |
-| `read("graph.mtx", features="x.npy", labels="y.npy")` | the adjacency matrix, or SciPy's `save_npz` of it |
+| `read(["adjacency.mtx", "features.mtx", "labels.csv"])` | sparse matrices, also of SciPy's `save_npz`; or .npy files |
 | `read(data)` | a PyG `Data` or a NetworkX graph |
 """
 
@@ -50,8 +50,8 @@ def read(data, **options) -> Graph:
             are numbers; `missing`, "mean" or "flag", to replace missing values; `layout`, that of a run, whose columns
             are encoded as in its training.
 
-            For matrices: `features` and `labels`, paths of .npy files (features also .mtx). For NetworkX graphs:
-            `weight`, the name of the edge attribute of weights.
+            For matrices: `features` and `labels`, paths of .npy files (features also .mtx, labels also tables). For
+            NetworkX graphs: `weight`, the name of the edge attribute of weights.
     """
     graph, where = _read(data, options)
     _log_labels(graph, where)

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,9 +17,10 @@ from adaptkry.common.files import replacing
 from adaptkry.common.lookup import pick, some
 from adaptkry.common.memory import check_memory
 from adaptkry.graphs.graph import Graph, Info
-from adaptkry.graphs.readers.paths import check_file, error_prefix, graph_name, parsing
+from adaptkry.graphs.readers.paths import TABLES, check_file, error_prefix, graph_name, parsing
+from adaptkry.graphs.readers.table_files import open_table
 from adaptkry.graphs.readers.tables import log_unused
-from adaptkry.graphs.readers.texts import encode
+from adaptkry.graphs.readers.texts import encode, texts
 
 CSR_PARTS = ("indptr", "indices", "data", "shape")  # of the adjacency matrix ("adj_...") and of features ("attr_...")
 NAME_ARRAYS = ("class_names", "node_ids", "feature_names")  # optional: not used if they are Python objects
@@ -205,31 +206,77 @@ def _from_matrix(matrix, features, labels, *, weighted: bool, directed: bool | N
 def read_matrix(
     path: Path, *more: Path, features=None, labels=None, directed: bool | None = None, name=None, metric="accuracy"
 ) -> Graph:
-    """Read an adjacency matrix, weighted unless every entry is 1, and features and labels from .npy files."""
+    """Read an adjacency matrix, weighted unless every entry is 1, and files of features and of labels.
+
+    Features are a sparse matrix (.mtx, or .npz of SciPy) or an .npy file; labels are class numbers in an .npy file, or
+    the column `label` of a table with a row for each node.
+    """
     for extra in more:  # features and labels differ in their number of dimensions
-        shape = _array(extra).shape
-        if len(shape) == 2 and features is None:
-            features = extra
-        elif len(shape) == 1 and labels is None:
-            labels = extra
+        file = _table(extra) if check_file(extra).suffix.lower() in TABLES else _File(extra, _array(extra))
+        if len(file.values.shape) == 2 and features is None:
+            features = file
+        elif len(file.values.shape) == 1 and labels is None:
+            labels = file
         else:
-            raise ValueError(f"{extra} must hold features [n, d] or labels [n]; got shape {list(shape)}. Reshape it.")
+            shape = list(file.values.shape)
+            raise ValueError(
+                f"{extra} must hold features [n, d] or labels [n]; got shape {shape}. Reshape it, or pass one file of "
+                "each only."
+            )
+    features, labels = _opened(features), _opened(labels)
     matrix = _array(path)
     nodes = matrix.shape[0]
     x, y = _checked(features, checks.features, nodes), _checked(labels, checks.labels, nodes)
     weighted = not bool(np.all(matrix.data == 1))
+    names = (labels.classes, labels.ids) if isinstance(labels, _File) else (None, None)
     with error_prefix(path):
-        info = Info(name or graph_name(path), metric)
+        info = Info(name or graph_name(path), metric, None, *names)
         return _from_matrix(matrix, x, y, weighted=weighted, directed=directed, info=info)
 
 
-def _checked(given, check: Callable[[Any, int], Any], nodes: int) -> Any:
-    """An array as it is, or read from a file and checked, with the path of the file in errors."""
+class _File(NamedTuple):
+    """The content of a file of features or labels; a table of labels may name classes and nodes."""
+
+    path: Path
+    values: Any
+    classes: tuple[str, ...] | None = None
+    ids: tuple[str, ...] | None = None
+
+
+def _opened(given: Any) -> Any:
+    """The content of a file; an array, and None, as they are."""
     if not isinstance(given, str | Path):
         return given
-    values = _array(Path(given).expanduser())
-    with error_prefix(Path(given)):
-        return check(values, nodes)
+    path = Path(given).expanduser()
+    return _table(path) if path.suffix.lower() in TABLES else _File(path, _array(path))
+
+
+def _checked(given: Any, check: Callable[[Any, int], Any], nodes: int) -> Any:
+    """The values of a file, checked with its path in errors; an array as it is."""
+    if not isinstance(given, _File):
+        return given
+    with error_prefix(given.path):
+        return check(given.values, nodes)
+
+
+def _table(path: Path) -> _File:
+    """The column `label` of a table whose rows are the nodes in the order of the matrix; `id` may name the nodes."""
+    table = open_table(path, "nodes").columns
+    if "label" not in table:
+        raise ValueError(
+            f"{path} must have a column 'label', since the edges are a matrix; got {some(table)}. Rename one."
+        )
+    labels, classes = encode(texts(table["label"]))
+    ids = tuple(texts(table["id"])) if "id" in table else None
+    if ids is not None:
+        in_order = tuple(map(str, range(len(ids)))), tuple(map(str, range(1, len(ids) + 1)))
+        if ids not in in_order and any(set(ids) == set(numbers) for numbers in in_order):
+            raise ValueError(
+                f"{path} must have its rows in the order of the matrix; the numbers in the column 'id' are in another "
+                "order. Sort the rows by id."
+            )
+    log_unused(path, "columns", [column for column in table if column not in ("id", "label")])
+    return _File(path, labels, classes, ids)
 
 
 def _array(path: Path) -> Any:

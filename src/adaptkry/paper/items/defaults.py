@@ -44,7 +44,7 @@ def candidates_on(graph: Graph, name: str, item: dict, options: RunOptions) -> l
     rows = trained_together(data, recipes, splits, options)
     for method in REFERENCES:
         base = data.recipe(method, splits.train[0])
-        settings = variations(base, data.scaling_settings(base))[: 1 if options.quick else None]
+        settings = variations(base, data.input_settings(base))[: 1 if options.quick else None]
         rows += [{**row, "row": method} for row in trained(data, settings, splits, options)]
     return rows
 
