@@ -8,13 +8,14 @@ from torch.autograd import gradcheck
 
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models import batched
+from adaptkry.models import dropout as dropout_module
 from adaptkry.models.dropout import DropoutState, dropout, keep_mask
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics
 from adaptkry.models.stages.base import weight_name
-from adaptkry.models.weighted_sum import DroppedSum, WeightedSum, weighted_sum
+from adaptkry.models.weighted_sum import SumAtRows, WeightedSum, weighted_sum
 
 T, N, D, B, M = 4, 9, 5, 3, 6
 
@@ -48,16 +49,19 @@ def test_the_number_of_weights_is_estimated_from_below_without_drawing_them(meth
 
 def test_weighted_sum_is_the_sum_of_weighted_hops_at_each_members_rows(parts):
     w, basis, rows = parts
-    found = WeightedSum.apply(w, basis, rows)
-    for b in range(B):
-        torch.testing.assert_close(found[b], sum(w[b, k] * basis[k, rows[b]] for k in range(T)))
-    assert gradcheck(lambda w: WeightedSum.apply(w, basis, rows), w)
+    for job in (WeightedSum.apply, lambda *arguments: SumAtRows.apply(*arguments, None)):
+        found = job(w, basis, rows)
+        for b in range(B):
+            torch.testing.assert_close(found[b], sum(w[b, k] * basis[k, rows[b]] for k in range(T)))
+        assert gradcheck(lambda w: job(w, basis, rows), w)  # noqa: B023
 
 
-def test_dropped_sum_and_its_gradient_equal_those_of_separately_dropped_hops(parts):
+@pytest.mark.parametrize("cache", [1, 2**20])
+def test_dropped_sum_and_its_gradient_equal_those_of_separately_dropped_hops(parts, cache, monkeypatch):
+    monkeypatch.setattr(dropout_module, "CACHE_BYTES", cache)  # one row at a time, or all
     w, basis, rows = parts
     rates = [0.0, 0.3, 0.8]
-    found = DroppedSum.apply(w, basis, rows, dropout_state([M] * B, rates))
+    found = SumAtRows.apply(w, basis, rows, dropout_state([M] * B, rates))
     expected = []
     for b, (p, generator) in enumerate(zip(rates, generators(), strict=True)):
         mask = torch.ones(T, M, D, dtype=torch.float64)
@@ -114,7 +118,9 @@ def test_entries_are_kept_with_the_given_probability_and_independently(p):
         assert abs(float(torch.corrcoef(torch.stack([kept[:, lag:].flatten(), kept[:, :-lag].flatten()]))[0, 1])) < 0.01
 
 
-def test_dropout_and_its_gradient_scale_the_kept_entries():
+@pytest.mark.parametrize("cache", [1, 2**20])
+def test_dropout_and_its_gradient_scale_the_kept_entries(cache, monkeypatch):
+    monkeypatch.setattr(dropout_module, "CACHE_BYTES", cache)
     x = torch.ones(2, 400, 50, dtype=torch.float64, requires_grad=True)
     found = dropout(x, dropout_state([400, 300], mlp_dropout=[0.0, 0.75]), "mlp_dropout", 0)
     assert torch.equal(found[0], x[0])

@@ -98,6 +98,19 @@ def test_a_member_trained_separately_equals_the_same_member_in_a_batch(settings)
             assert batch.state[name][i] == separate.state[name][0]
 
 
+@pytest.mark.parametrize("settings", [{}, {"batch_norm": True}, {"per_channel": True}], ids=str)
+def test_members_computed_in_parts_equal_members_computed_together(settings, monkeypatch):
+    together = train(MEMBERS, settings=settings)
+    for size, parts in ((1, 4), (3 * 4 * 89 * 16, 2)):  # bytes: one member at a time, or three
+        monkeypatch.setattr(batched, "PART_BYTES", size)
+        rows = next(together.batches.train(0)).rows
+        assert len(batched.member_parts(together.shape, rows, None)) == parts
+        in_parts = train(MEMBERS, settings=settings)
+        torch.testing.assert_close(logits(in_parts), logits(together), rtol=0, atol=1e-10)
+        for name, statistic in together.state.group("statistics").items():
+            torch.testing.assert_close(in_parts.state[f"statistics/{name}"], statistic, rtol=0, atol=1e-10)
+
+
 def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not():
     first, second = (train(MEMBERS, dtype=torch.float32) for _ in range(2))
     assert torch.equal(logits(first), logits(second))

@@ -5,10 +5,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 import torch
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD in malloc.h
+KEEP = 2**30, 2**31 - 1  # sizes to map and to trim from: practically never
+LARGEST_BY_ITSELF = 2**25, 2**26  # glibc raises both with the sizes that a program frees, up to these
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 MEMORY_ADVICE = "Check the sizes, or use a machine with more memory."
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -82,11 +85,49 @@ def check_memory(needed: float, what: str, device: torch.device | str = "cpu", *
 def keep_freed_memory() -> bool:
     """Keep freed memory instead of returning it to the system; return whether the C library supports it (glibc does).
 
-    A training on the CPU allocates the same tens of megabytes in every step, and the system would clear every page
-    each time. Call this in programs only: a library must not decide it for its users.
+    Call this in programs only: a library must not decide it for its users (see `reused_memory`).
     """
-    sizes = ((MMAP_THRESHOLD, 2**30), (TRIM_THRESHOLD, 2**31 - 1))
-    return all(_call_libc("mallopt", parameter, size) for parameter, size in sizes)
+    _reuse.is_kept = True
+    return _set_thresholds(KEEP)
+
+
+class _Reuse:
+    """Which parts of this process want freed memory to be kept."""
+
+    lock, blocks, is_kept = Lock(), 0, False  # blocks: `reused_memory` blocks that have not ended yet
+
+
+_reuse = _Reuse()
+
+
+@contextmanager
+def reused_memory() -> Iterator[None]:
+    """Keep freed memory for the next allocation inside a `with` block, and return it to the system at the end.
+
+    A training on the CPU allocates the same tens of megabytes in every step, and otherwise the system would clear every
+    page each time. A process whose environment has settings of malloc keeps those.
+    """
+    if any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ):
+        yield
+        return
+    with _reuse.lock:
+        _reuse.blocks += 1
+        _set_thresholds(KEEP)
+    try:
+        yield
+    finally:
+        with _reuse.lock:
+            _reuse.blocks -= 1
+            if not _reuse.blocks and not _reuse.is_kept:
+                _set_thresholds(LARGEST_BY_ITSELF)
+                _call_libc("malloc_trim", 0)
+
+
+def _set_thresholds(sizes: tuple[int, int]) -> bool:
+    """Set the sizes from which malloc maps a block of its own, and from which it returns free memory to the system."""
+    return all(
+        _call_libc("mallopt", name, size) for name, size in zip((MMAP_THRESHOLD, TRIM_THRESHOLD), sizes, strict=True)
+    )
 
 
 def _call_libc(name: str, *arguments: int) -> int:

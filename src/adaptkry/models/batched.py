@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from adaptkry.models.dropout import DropoutState
+from adaptkry.models.dropout import DropoutState, slices
 from adaptkry.models.recipe import WEIGHT_GROUPS, Recipe
 from adaptkry.models.stages import ARMA, CombineHops, MessagePassing, ModelShape, ResidualMLP, StageContext, Weights
 from adaptkry.models.stages.base import weight_name
 from adaptkry.models.stages.propagation import STACKS
 from adaptkry.spectral.operators import Operator
+
+PART_BYTES = 8 * 2**20  # of the widest activations of the members that are computed together on the CPU
 
 
 def initial_weights(shape: ModelShape, members: Sequence[tuple[int, Recipe]]) -> Weights:
@@ -77,10 +79,32 @@ def logits(
 
     With a dropout state the model is in training mode: it applies dropout and updates the statistics of batch norm.
     """
+    parts = member_parts(shape, rows, operator) if dropout is None else []
+    if len(parts) > 1:
+        shared = [
+            ({k: t[part] for k, t in weights.items()}, {k: t[part] for k, t in statistics.items()}) for part in parts
+        ]
+        found = [
+            logits(shape, *own, terms, rows[part], row_mask[part], operator)
+            for part, own in zip(parts, shared, strict=True)
+        ]
+        return torch.cat(found)
     z = terms
     for position, stage in enumerate(shape.recipe.stages):
         z = stage(z, StageContext(shape, weights, statistics, terms, rows, row_mask, operator, dropout, position))
     return z
+
+
+def member_parts(shape: ModelShape, rows: Tensor, operator: Operator | None) -> list[slice]:
+    """Divide the members into parts that are computed one after the other, with rows [b, m].
+
+    On the CPU the activations of a part fit in the cache, and memory is used again for the next part. A GPU computes
+    all members at once, and so does a product with an operator, which reads the edges once for all.
+    """
+    members, m = rows.shape
+    bytes_each = 4 * m * max(shape.features, shape.recipe.hidden)
+    size = members if operator is not None or rows.device.type != "cpu" else max(1, PART_BYTES // max(1, bytes_each))
+    return list(slices(members, size))
 
 
 def rate_group(name: str) -> str:

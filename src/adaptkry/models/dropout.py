@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+CACHE_BYTES = 4 * 2**20  # of rows that are handled at a time on the CPU
+
 
 @dataclass(frozen=True)
 class DropoutState:
@@ -26,6 +28,12 @@ class DropoutState:
     def is_active(self, name: str) -> bool:
         """Return whether the rate of that name is positive for any member."""
         return any(self.rates[name])
+
+    def of(self, members: slice) -> "DropoutState":
+        """Return the state of some members; not for the GPU kernels."""
+        rates = {name: values[members] for name, values in self.rates.items()}
+        visible = None if self.visible is None else self.visible[members]
+        return DropoutState(self.generators[members], rates, self.row_counts[members], None, visible)
 
     def generator_states(self) -> list[Tensor]:
         """Return the state of each generator; none if kernels draw the random numbers."""
@@ -87,16 +95,28 @@ def scrambled(x: Tensor) -> Tensor:
 
 
 def keep_mask(shape: Sequence[int], p: float, generator: torch.Generator) -> Tensor:
-    """Draw a bool mask of the given shape that is True with probability 1 - p, on the device of the generator.
+    """Draw a bool mask of the given shape that is True with probability 1 - p, on the device of the generator."""
+    return is_kept(random_numbers(shape, p, generator), p)
 
-    On the CPU four entries are drawn as one 64-bit integer, which is 5x faster than `Tensor.bernoulli_`; the
-    probability is exact to 1 / 65536.
+
+def random_numbers(shape: Sequence[int], p: float, generator: torch.Generator) -> Tensor:
+    """Draw a number per entry, from which `is_kept` decides; on a GPU it is the decision itself.
+
+    On the CPU four numbers of 16 bits are drawn as one integer, which is 5x faster than `Tensor.bernoulli_`; the
+    probability is exact to 1 / 65536. The backward pass decides again from the numbers, faster than from a mask.
     """
     if generator.device.type != "cpu":
         return torch.empty(*shape, dtype=torch.bool, device=generator.device).bernoulli_(1 - p, generator=generator)
     count = math.prod(shape)
     numbers = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator)
-    return (numbers.view(torch.int16)[:count] >= round(p * 2**16) - 2**15).view(*shape)
+    return numbers.view(torch.int16)[:count].view(*shape)
+
+
+def is_kept(numbers: Tensor, p: float, out: Tensor | None = None) -> Tensor:
+    """Return for each random number whether its entry is kept with dropout rate p; in `out` as 0 or 1."""
+    if numbers.dtype == torch.bool:
+        return numbers if out is None else out.copy_(numbers)
+    return torch.ge(numbers, round(p * 2**16) - 2**15, out=out)
 
 
 def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int, part: int = 0) -> Tensor:
@@ -107,29 +127,45 @@ def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int, part: 
         gpu = state.gpu
         return gpu.kernels.TritonDropout.apply(x, gpu.seeds(layer, part), gpu.rates[name])
     p = state.rates[name]
-    masks = [
-        keep_mask((m, x.shape[2]), p[i], state.generators[i]) if p[i] else None for i, m in enumerate(state.row_counts)
+    numbers = [
+        random_numbers((m, x.shape[2]), p[i], state.generators[i]) if p[i] else None
+        for i, m in enumerate(state.row_counts)
     ]
-    return _MaskedScale.apply(x, masks, [1 / (1 - rate) for rate in p])  # type: ignore[return-value]
+    return _Dropout.apply(x, numbers, p)  # type: ignore[return-value]
 
 
-class _MaskedScale(torch.autograd.Function):
-    """Set the dropped entries of each member to 0 and scale the others. Masks stay bool to save memory."""
+class _Dropout(torch.autograd.Function):
+    """Set the dropped entries of each member to 0 and scale the others."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, masks: Sequence[Tensor | None], scales: Sequence[float]) -> Tensor:  # type: ignore[override]
-        ctx.masks, ctx.scales = masks, scales
-        return _masked(x, masks, scales)
+    def forward(ctx, x: Tensor, numbers: Sequence[Tensor | None], rates: Sequence[float]) -> Tensor:  # type: ignore[override]
+        ctx.numbers, ctx.rates = numbers, rates
+        return _dropped(x, numbers, rates)
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        return _masked(gradient, ctx.masks, ctx.scales), None, None
+        return _dropped(gradient, ctx.numbers, ctx.rates), None, None
 
 
-def _masked(x: Tensor, masks: Sequence[Tensor | None], scales: Sequence[float]) -> Tensor:
-    """Multiply the leading rows of each member of x [b, m, h] by its mask [<= m, h] and its scale."""
-    out = x * torch.tensor(scales, dtype=x.dtype, device=x.device)[:, None, None]
-    for member, mask in zip(out, masks, strict=True):
-        if mask is not None:
-            member[: len(mask)].mul_(mask)
+def _dropped(x: Tensor, numbers: Sequence[Tensor | None], rates: Sequence[float]) -> Tensor:
+    """Scale each member of x [b, m, h], and set entries of its leading rows to 0 by its random numbers [<= m, h]."""
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
+    factors = x.new_empty(rows_in_cache(x[0, :1]), x.shape[2])
+    for source, target, drawn, p in zip(x, out, numbers, rates, strict=True):
+        count = 0 if drawn is None else len(drawn)
+        for rows in slices(count, len(factors)):
+            factor = is_kept(drawn[rows], p, out=factors[: rows.stop - rows.start]).mul_(1 / (1 - p))
+            torch.mul(source[rows], factor, out=target[rows])
+        torch.mul(source[count:], 1 / (1 - p), out=target[count:])
     return out
+
+
+def rows_in_cache(row: Tensor) -> int:
+    """Return how many rows of this size are handled at a time, so that they stay in the cache."""
+    return max(1, CACHE_BYTES // max(1, row.numel() * row.element_size()))
+
+
+def slices(count: int, size: int) -> Iterator[slice]:
+    """Divide `count` rows into slices of at most `size` rows."""
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

@@ -8,8 +8,9 @@ from contextlib import nullcontext
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
-from adaptkry.models.dropout import DropoutState, dropout, keep_mask
+from adaptkry.models.dropout import DropoutState, dropout, is_kept, random_numbers, rows_in_cache, slices
 
 
 def weighted_sum(w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState | None) -> Tensor:
@@ -19,13 +20,15 @@ def weighted_sum(w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState |
     """
     if w.ndim == 4:
         return VaryingSum.apply(w, basis, rows, dropout)  # type: ignore[return-value]
-    if dropout is None or not dropout.is_active("filter_dropout"):
+    if dropout is not None and not dropout.is_active("filter_dropout"):
+        dropout = None
+    if dropout is None and basis.device.type != "cpu":
         return WeightedSum.apply(w, basis, rows)  # type: ignore[return-value]
-    if dropout.gpu:
+    if dropout and dropout.gpu:
         gpu = dropout.gpu
         rates = gpu.rates["filter_dropout"]
         return gpu.kernels.TritonDroppedSum.apply(w, basis, rows, gpu.seeds(0), rates, gpu.row_counts)
-    return DroppedSum.apply(w, basis, rows, dropout)  # type: ignore[return-value]
+    return SumAtRows.apply(w, basis, rows, dropout)  # type: ignore[return-value]
 
 
 class WeightedSum(torch.autograd.Function):
@@ -57,38 +60,64 @@ def flat_rows(rows: Tensor, n: int) -> Tensor:
     return (rows + n * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
 
 
-class DroppedSum(torch.autograd.Function):
-    """The same with dropout of every entry of every F_k, with the rate and the generator of each member.
+class SumAtRows(torch.autograd.Function):
+    """The same with dropout of every entry of every F_k, and without an array for all nodes (the default on the CPU).
 
-    The backward pass draws the masks again from the same generator state. Kept masks, one byte per basis entry and
-    member, would be the largest array in memory.
+    A few rows at a time are read, and their dropped entries set to 0, so that they stay in the cache. The random
+    numbers of the forward pass are kept for the backward pass: two bytes per entry of the basis and member.
     """
 
     @staticmethod
-    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState) -> Tensor:  # type: ignore[override]
+    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState | None) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(basis, rows)
-        ctx.dropout, ctx.states = dropout, dropout.generator_states()
+        ctx.counts = dropout.row_counts if dropout else [rows.shape[1]] * len(rows)
+        ctx.rates = dropout.rates["filter_dropout"] if dropout else [0.0] * len(rows)
+        ctx.numbers = [
+            random_numbers((len(basis), m, basis.shape[2]), p, dropout.generators[i]) if dropout and p else None
+            for i, (m, p) in enumerate(zip(ctx.counts, ctx.rates, strict=True))
+        ]
         out = basis.new_zeros(*rows.shape, basis.shape[2])
-        for i, (m, p) in enumerate(zip(dropout.row_counts, dropout.rates["filter_dropout"], strict=True)):
-            terms = dropped_terms(basis, rows[i, :m], p, dropout.generators[i])
-            out[i, :m] = torch.tensordot(w[i] / (1 - p), terms, 1)
+        for i, (m, p, numbers) in enumerate(zip(ctx.counts, ctx.rates, ctx.numbers, strict=True)):
+            if numbers is None:
+                out[i, :m] = sum_at_rows(w[i], basis, rows[i, :m])
+                continue
+            for part, terms in kept_terms(basis, rows[i, :m], numbers, p):
+                torch.mv(terms.flatten(1).T, w[i] / (1 - p), out=out[i, part].view(-1))
         return out
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, rows = ctx.saved_tensors
-        result = gradient.new_empty(len(rows), len(basis))  # [b, T]
-        with ctx.dropout.restored(ctx.states):
-            for i, (m, p) in enumerate(zip(ctx.dropout.row_counts, ctx.dropout.rates["filter_dropout"], strict=True)):
-                terms = dropped_terms(basis, rows[i, :m], p, ctx.dropout.generators[i])
-                result[i] = terms.flatten(1) @ gradient[i, :m].flatten() / (1 - p)
+        result, gradient = gradient.new_zeros(len(rows), len(basis)), gradient.contiguous()  # [b, T]
+        for i, p in enumerate(ctx.rates):
+            for part, terms in kept_terms(basis, rows[i, : ctx.counts[i]], ctx.numbers[i], p):
+                result[i] += terms.flatten(1) @ gradient[i, part].view(-1)
+            result[i] /= 1 - p
         return result, None, None, None
 
 
-def dropped_terms(basis: Tensor, rows: Tensor, p: float, generator: torch.Generator) -> Tensor:
-    """Return rows [m] of every term with entries set to 0 with probability p, and the others not scaled: [T, m, d]."""
-    terms = basis.index_select(1, rows)
-    return terms.mul_(keep_mask(terms.shape, p, generator)) if p else terms
+def sum_at_rows(w: Tensor, basis: Tensor, rows: Tensor) -> Tensor:
+    """Compute sum_k w[k] F_k at rows [m] in one pass: [m, d]."""
+    T, n, d = basis.shape
+    flat = rows[:, None] + n * torch.arange(T, device=rows.device)  # [m, T]
+    return embedding_bag(flat, basis.reshape(T * n, d), mode="sum", per_sample_weights=w.expand(len(rows), -1))
+
+
+def kept_terms(basis: Tensor, rows: Tensor, numbers: Tensor | None, p: float) -> Iterator[tuple[slice, Tensor]]:
+    """Yield a slice of rows [m] and every term there [T, m, d], with dropped entries 0 and the others not scaled.
+
+    Each overwrites the last one.
+    """
+    T, n, d = basis.shape
+    table, flat = basis.reshape(T * n, d), rows + n * torch.arange(T, device=rows.device)[:, None]  # [T, m]
+    size = rows_in_cache(basis[:, :1])
+    terms, mask = (basis.new_empty(T * min(size, len(rows)), d) for _ in range(2))
+    for part in slices(len(rows), size):
+        chosen = flat[:, part].flatten()
+        kept = torch.index_select(table, 0, chosen, out=terms[: len(chosen)]).view(T, -1, d)
+        if numbers is not None:
+            kept.mul_(is_kept(numbers[:, part], p, out=mask[: len(chosen)].view_as(kept)))
+        yield part, kept
 
 
 class VaryingSum(torch.autograd.Function):

@@ -39,6 +39,11 @@ class Batch:
     classes: Tensor  # [b, m]
     dropout_rows: Sequence[int]  # [b] number of rows for which each member draws dropout
 
+    def of(self, members: slice) -> "Batch":
+        """Return the batch of some members."""
+        parts = (part[members] for part in (self.rows, self.row_mask, self.classes, self.dropout_rows))
+        return Batch(self.terms, *parts)  # type: ignore[arg-type]
+
 
 Chunk = tuple[Tensor, Tensor]  # terms [T, m, d] and their row numbers [m]
 

@@ -7,12 +7,13 @@ once and replayed (`cuda_graph.py`). A member that has stopped keeps computing, 
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from adaptkry.common.memory import reused_memory
 from adaptkry.models.dropout import DropoutState, GpuDropout, random_half
 from adaptkry.models.recipe import DROPOUT_RATES, OPTIMISER_SETTINGS
 from adaptkry.models.stages import ModelShape, initial_statistics
@@ -69,7 +70,7 @@ class GradientDescent:
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
         """Train until every member has stopped or a callback returns True; callbacks are called at every check."""
         callbacks = list(callbacks)
-        with tensor_float_32():
+        with tensor_float_32(), reused_memory() if self.device.type == "cpu" else nullcontext():
             loss_and_gradients = self.gradient_function()
             train_epoch = lambda epoch: self.one_epoch(epoch, loss_and_gradients)  # noqa: E731
             recorded = RecordedEpoch(train_epoch) if self.can_record else None

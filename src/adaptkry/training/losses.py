@@ -69,13 +69,22 @@ def local_gradients(
 ) -> LossAndGradients:
     """Return a function from a batch to the loss [b] and the gradients (name -> [b, ...]) of each member."""
 
-    def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
-        leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-        loss = batch_loss(shape, leaves, statistics, batch, operator, dropout, label_smoothing)
+    def of_part(members: slice, batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
+        leaves = {name: w[members].detach().requires_grad_() for name, w in weights.items()}
+        own = {name: statistic[members] for name, statistic in statistics.items()}  # views: batch norm changes them
+        smoothing = None if label_smoothing is None else label_smoothing[members]
+        loss = batch_loss(shape, leaves, own, batch, operator, dropout, smoothing)
         # Members share no weights, so the gradient of the sum holds the gradient of each member. Some weights have no
         # effect at degree 0 or 1, such as those of ARMA's later steps: their gradient is 0.
         gradients = torch.autograd.grad(loss.sum(), list(leaves.values()), materialize_grads=True)
         return loss.detach(), dict(zip(leaves, gradients, strict=True))
+
+    def loss_and_gradients(batch: Batch, dropout: DropoutState) -> tuple[Tensor, Weights]:
+        parts = batched.member_parts(shape, batch.rows, operator)
+        if len(parts) == 1:
+            return of_part(slice(None), batch, dropout)
+        losses, gradients = zip(*(of_part(part, batch.of(part), dropout.of(part)) for part in parts), strict=True)
+        return torch.cat(losses), {name: torch.cat([part[name] for part in gradients]) for name in weights}
 
     return loss_and_gradients
 
