@@ -8,6 +8,7 @@ import pytest
 from adaptkry.models.recipe import recipe
 from adaptkry.report import html, learned_filter, run_report
 from adaptkry.report.html import read_facts
+from adaptkry.spectral import density
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import eigenvalues
 from adaptkry.training.run import Run
@@ -50,7 +51,8 @@ def test_each_fact_is_computed_once_and_the_density_of_the_trained_tau_too(monke
     def counting(function, name):
         return lambda *args, **options: calls.append((name, args)) or function(*args, **options)
 
-    monkeypatch.setattr(run_report, "density_of_states", counting(run_report.density_of_states, "density"))
+    monkeypatch.setattr(density, "density_of_states", counting(density.density_of_states, "density"))
+    graph.edge_results.clear()
     monkeypatch.setattr(run_report, "learned_response", counting(learned_filter.learned_response, "response"))
     monkeypatch.setattr(Run, "member_probabilities", counting(Run.member_probabilities, "probabilities"))
     found = run_report.run_report(run, graph, three_splits)
@@ -59,6 +61,8 @@ def test_each_fact_is_computed_once_and_the_density_of_the_trained_tau_too(monke
     assert names.count("probabilities") == 0  # counted when the run was tested
     assert names.count("density") == len(found["explorer"]["steps"])
     assert run.recipes[0].taus[0] in [step["tau"] for step in found["explorer"]["steps"]]
+    assert run_report.run_report(run, graph, three_splits)["explorer"] == found["explorer"]
+    assert [name for name, _ in calls].count("density") == names.count("density")  # not computed again
 
 
 def test_scores_of_classes_are_those_of_scikit_learn():

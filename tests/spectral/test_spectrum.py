@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import density_of_states
+from adaptkry.spectral.operators import Diagonal
 from adaptkry.spectral.propagation_matrix import Laplacian, Propagation
-from adaptkry.spectral.spectrum import angles, eigenvalues, extremes, grade, lambda_star
+from adaptkry.spectral.spectrum import angles, bounds, eigenvalues, extremes, grade, lambda_star
 from contracts import assert_close, random_signal
 from strategies import complete, cycle, graphs, random_graph, star
 
@@ -72,6 +73,41 @@ def test_lanczos_finds_both_ends_of_the_spectrum_with_repetitions(name, tau, cou
     wanted = torch.from_numpy(values)
     assert_close(low, wanted[:count], rtol=0, atol=1e-9)
     assert_close(high, wanted[-count:], rtol=0, atol=1e-9)
+
+
+@every_large_graph
+@pytest.mark.parametrize("tau", TAUS)
+def test_bounds_contain_the_spectrum_closely(name, tau):
+    P, values = large(name, tau)
+    low, high = bounds(P)
+    width = values[-1] - values[0] + 1e-8  # identical eigenvalues differ by rounding
+    assert values[0] - 0.05 * width <= low <= values[0] + 1e-9
+    assert values[-1] - 1e-9 <= high <= values[-1] + 0.05 * width
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", ["path", "star beside", "edge beside"])
+def test_bounds_contain_eigenvalues_that_lanczos_finds_slowly(name, seed):
+    """Eigenvalues that crowd at the ends of the spectrum, or one far outside with a small share of the start."""
+    random = np.random.default_rng(1).integers(0, 1200, (2, 20000))
+    graph = {
+        "path": Graph([np.arange(1199), np.arange(1, 1200)]),
+        "star beside": Graph(np.hstack([random, 1200 + np.array([[0] * 9, range(1, 10)])])),
+        "edge beside": Graph(np.hstack([random, [[1200], [1201]]])),
+    }[name]
+    P = Propagation(graph, 1.0)
+    values = eigenvalues(P)
+    low, high = bounds(P, seed=seed)
+    assert low <= float(values[0]) + 1e-9
+    assert float(values[-1]) - 1e-9 <= high
+    assert high - low < 1.05 * float(values[-1] - values[0])
+
+
+def test_bounds_of_a_spectrum_of_one_or_two_points_are_close():
+    for values in (torch.ones(300), torch.zeros(300), torch.tensor([-2.0, 3.0]).repeat(200)):
+        low, high = bounds(Diagonal(values.double()))
+        assert float(values.min()) - 0.01 < low <= float(values.min()) + 1e-9
+        assert float(values.max()) - 1e-9 <= high < float(values.max()) + 0.01
 
 
 @given(graph=graphs(directed=False), tau=one_tau, count=st.integers(1, 30))
@@ -206,6 +242,7 @@ def test_operators_without_a_single_real_spectrum_raise(function, P, message):
         (lambda P: eigenvalues(P, limit=100), "at most 100 nodes; got 300 nodes.*density_of_states"),
         (lambda P: grade(P, torch.ones(300), limit=100), "at most 100 nodes; got 300 nodes"),
         (lambda P: grade(P, torch.ones(300, 2)), r"one signal \[n\]; got \[300, 2\]"),
+        (lambda P: bounds(P, 0), "steps must be 1 or more; got 0"),
         (lambda P: extremes(P, 0), "count must be 1 or more; got 0"),
         (lambda P: density_of_states(P, moments=1), "moments and probes must be 2 or more.*got 1, 32 and 51"),
         (lambda P: density_of_states(P, probes=1), "moments and probes must be 2 or more.*got 400, 1 and 51"),

@@ -152,10 +152,12 @@ def _dropped(x: Tensor, numbers: Sequence[Tensor | None], rates: Sequence[float]
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     factors = x.new_empty(rows_in_cache(x[0, :1]), x.shape[2])
     for source, target, drawn, p in zip(x, out, numbers, rates, strict=True):
-        count = 0 if drawn is None else len(drawn)
-        for rows in slices(count, len(factors)):
-            factor = is_kept(drawn[rows], p, out=factors[: rows.stop - rows.start]).mul_(1 / (1 - p))
-            torch.mul(source[rows], factor, out=target[rows])
+        count = 0
+        if drawn is not None:
+            count = len(drawn)
+            for rows in slices(count, len(factors)):
+                factor = is_kept(drawn[rows], p, out=factors[: rows.stop - rows.start]).mul_(1 / (1 - p))
+                torch.mul(source[rows], factor, out=target[rows])
         torch.mul(source[count:], 1 / (1 - p), out=target[count:])
     return out
 

@@ -5,6 +5,7 @@ The facts are an experiment (see `elements`) with `"kind": "run"` and three more
 Charts that can show one model only show the part of an ensemble with the largest share.
 """
 
+import logging
 import math
 import time
 from collections.abc import Sequence
@@ -26,12 +27,14 @@ from adaptkry.report import html
 from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, matrix, series, spread, table
 from adaptkry.report.learned_filter import learned_response
 from adaptkry.spectral.bases import krylov
-from adaptkry.spectral.density import Density, density_of_states
+from adaptkry.spectral.density import Density, graph_density
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import angles
 from adaptkry.training.ensemble import Ensemble, split_confusion, split_probabilities
 from adaptkry.training.results import Result
 from adaptkry.training.run import Run
+
+log = logging.getLogger("adaptkry")
 
 EXPLORER_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))
 BINS = 41
@@ -39,8 +42,8 @@ LARGE = 1_000_000  # entries; for larger graphs only every third tau of the expl
 ANGLE_COLUMNS = 256  # feature columns over which angles are averaged
 NO_CURVE = "the filter of this method\nis not a single curve"
 TRAININGS = "mean and range over trainings"
-REPORT_SECONDS = 30.0  # spectra and angles that are estimated to take longer are omitted
-SPECTRUM_SECONDS = 7e-6  # of one density of states, per node and entry, on one core
+REPORT_SECONDS = 10.0  # spectra and angles that are estimated to take longer are omitted
+SPECTRUM_SECONDS = 6e-7  # of one density of states, per node and entry, on one core
 ANGLE_SECONDS = 5e-9  # of the angles between hops, per node or entry, column, hop and tau
 
 
@@ -161,15 +164,17 @@ def spectra(graph: Graph, trained_tau: float, seconds: float | None = None) -> d
         return {}
 
     def density(tau: float) -> Density:
-        return density_of_states(Propagation(graph, tau), moments=100, probes=8, bins=BINS)
+        return graph_density(graph, tau, moments=100, probes=8, bins=BINS)
 
     start = time.monotonic()
     found = {trained_tau: density(trained_tau)}
     taus = usable_taus(graph)[:: 1 if graph.entries < LARGE else 3]
     spent = time.monotonic() - start
     count = int(REPORT_SECONDS / estimated if seconds is None else seconds / max(spent, 1e-9)) - 1
-    if count > 0:
-        found |= {tau: density(tau) for tau in taus[:: math.ceil(len(taus) / count)] if tau != trained_tau}
+    more = [tau for tau in taus[:: math.ceil(len(taus) / count)] if tau != trained_tau] if count > 0 else []
+    if len(more) * estimated > 2:
+        log.info(f"computing the spectra for {len(more)} more values of tau, in about {len(more) * estimated:.0f} s")
+    found |= {tau: density(tau) for tau in more}
     return dict(sorted(found.items()))
 
 

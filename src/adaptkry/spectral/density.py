@@ -21,9 +21,11 @@ import torch
 from scipy.fft import dct
 from torch import Tensor
 
+from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.bases import chebyshev
 from adaptkry.spectral.operators import Operator, Rescaled, as_operator
-from adaptkry.spectral.spectrum import extremes
+from adaptkry.spectral.propagation_matrix import Propagation
+from adaptkry.spectral.spectrum import bounds
 
 DENSITY_ROUNDING = 2e-6  # rounding error of the mass of a bin, from moments in float32
 
@@ -56,7 +58,7 @@ def density_of_states(
     seed: int = 0,
     on_progress: Callable[[int, int], object] | None = None,
 ) -> Density:
-    r"""Estimate the distribution of the eigenvalues; only the smallest and the largest are computed.
+    r"""Estimate the distribution of the eigenvalues, between bounds of the spectrum from a few steps of Lanczos.
 
     Each product gives two moments; the sum uses Jackson's damping, which keeps the density positive and smooths
     it like a Gaussian of width :math:`\pi/M` in the angle :math:`\arccos\lambda`.
@@ -65,7 +67,7 @@ def density_of_states(
         P: a symmetric operator.
         moments: number of moments M; the resolution is pi / M.
         probes: number of random vectors; the sampling error falls like 1 / sqrt(n probes).
-        bins: number of bins of equal width over the spectrum.
+        bins: number of bins of equal width between the bounds of the spectrum.
         seed: seed of the random vectors.
         on_progress: called as on_progress(done, total) after every product.
     """
@@ -75,7 +77,7 @@ def density_of_states(
             f"Try the defaults."
         )
     P = as_operator(P)
-    low, high = (float(end[0]) for end in extremes(P))
+    low, high = bounds(P)
     scale = max(abs(low), abs(high))
     centre, half_width = (high + low) / 2, max((high - low) / 2, 1e-8 * (scale or 1)) * (1 + 1e-6)
     # Rescaling amplifies rounding by scale / half_width: eigenvalues of a narrow spectrum could leave [-1, 1], and the
@@ -88,6 +90,20 @@ def density_of_states(
     blur = blur[1:] + blur[:-1]
     error = blur + _sampling_error(mass + blur, P.shape[0] * probes) + DENSITY_ROUNDING
     return Density(centre + half_width * edges, mass, error)
+
+
+def graph_density(graph: Graph, tau: float, **options) -> Density:
+    """Return the density of states of P_tau, computed once per graph (its copies with the same edges share it).
+
+    >>> from adaptkry.graphs.synthetic import csbm
+    >>> graph = csbm(nodes=50, seed=0)
+    >>> graph_density(graph, 0.5) is graph_density(graph, 0.5)
+    True
+    """
+    key = "density", tau, *sorted(options.items())
+    if key not in graph.edge_results:
+        graph.edge_results[key] = density_of_states(Propagation(graph, tau), **options)
+    return graph.edge_results[key]
 
 
 def _sampling_error(mass: np.ndarray, signs: int) -> np.ndarray:

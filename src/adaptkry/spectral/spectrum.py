@@ -1,8 +1,9 @@
 r"""The spectrum of a symmetric operator and the geometry of its Krylov spaces.
 
 `eigenvalues` computes all eigenvalues from a dense matrix (small graphs); `extremes` and `lambda_star` compute the ends
-of the spectrum by Lanczos; `density.density_of_states` estimates the distribution of the eigenvalues, for large
-graphs, from Chebyshev moments. `angles` and `grade` describe the Krylov space of a signal.
+of the spectrum by Lanczos, and `bounds` encloses it within a few steps; `density.density_of_states` estimates the
+distribution of the eigenvalues, for large graphs, from Chebyshev moments. `angles` and `grade` describe the Krylov
+space of a signal.
 
 >>> from adaptkry.graphs.graph import Graph
 >>> triangle = Propagation(Graph([[0, 1, 2], [1, 2, 0]]), tau=1.0)
@@ -19,11 +20,13 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
+from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.spectral.basis_function import Basis, dense
+from adaptkry.spectral.lanczos import lanczos
 from adaptkry.spectral.operators import Operator, as_operator
 from adaptkry.spectral.propagation_matrix import Propagation
 
@@ -31,6 +34,8 @@ DENSE_LIMIT = (
     8000  # nodes; a dense float64 matrix of that size has 0.5 GB, and its eigendecomposition takes about a minute
 )
 SMALL = 256  # nodes; up to this size a dense eigendecomposition is as fast as Lanczos, and exact
+
+BOUND_STEPS = 40  # products with P for `bounds`
 
 MatVec = Callable[[np.ndarray], np.ndarray]
 
@@ -82,6 +87,28 @@ def extremes(P: Operator | Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
             pairs[end].append(_eigsh(_with_eigenvalue(product, found, target), n, end, seed))
     lowest, highest = (torch.tensor(sorted(value for value, _ in pairs[end]), dtype=torch.float64) for end in pairs)
     return lowest, highest
+
+
+def bounds(P: Operator | Tensor, steps: int = BOUND_STEPS, seed: int = 0) -> tuple[float, float]:
+    """Bounds of the spectrum from a few steps of Lanczos: below the smallest eigenvalue and above the largest.
+
+    A Ritz value differs from an eigenvalue by at most the norm of its residual. Each end is moved outwards by twice
+    that norm, and by a thousandth of the width, in case the random start nearly misses an eigenvalue beyond it.
+    """
+    P = _symmetric(P)
+    n = P.shape[0]
+    checks.positive_count(steps, "steps")
+    if n <= SMALL:
+        values = eigenvalues(P)
+        return float(values[0]), float(values[-1])
+    start = torch.randn(n, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    found = [(float(step.alpha), float(step.beta)) for step in lanczos(P, start, steps)][1:]
+    if not found:  # P maps the start to 0
+        return 0.0, 0.0
+    alpha, beta = zip(*found, strict=True)
+    ritz, vectors = eigh_tridiagonal(alpha, beta[:-1])
+    low, high = 2 * beta[-1] * np.abs(vectors[-1, [0, -1]]) + 1e-3 * (ritz[-1] - ritz[0])
+    return float(ritz[0] - low), float(ritz[-1] + high)
 
 
 def lambda_star(P: Propagation) -> float:
