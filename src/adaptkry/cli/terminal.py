@@ -192,7 +192,11 @@ def log_suggested(data: "TrainingData", recipe: "Recipe", given: Mapping[str, An
     from adaptkry.models.recipe import recipe as recipe_of
     from adaptkry.training.data import GraphData
 
-    if not isinstance(data, GraphData) or not data.has_suggested(recipe.method):
+    if not isinstance(data, GraphData):
+        return
+    if data.graph.features is None and recipe.structure:
+        log.info(f"{data.name} has no features: degrees and {recipe.structure} columns of its edges are used instead")
+    if not data.has_suggested(recipe.method):
         return
     defaults = recipe_of(recipe.method, **given).to_dict()
     changed = {name: value for name, value in recipe.to_dict().items() if value != defaults[name]}
