@@ -59,8 +59,7 @@ def _decompressed(content: bytes, order: str) -> bytes:
     tag = zlib.decompressobj().decompress(content, 8)
     size = 8 + int(np.frombuffer(tag, f"{order}u4", 2)[1])
     check_memory(size, "a variable")
-    found = zlib.decompressobj().decompress(content, size)
-    return found + bytes(size - len(found)) if size - len(found) < 8 else found  # without the padding at its end
+    return zlib.decompressobj().decompress(content, size)
 
 
 def _variable(content: bytes, order: str) -> tuple[str, Any]:
