@@ -518,6 +518,14 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(named("a", "b")).predict(named("a")), ValueError, "got 1 columns (missing: 'b')"),
     (lambda: fit(named("a", "b")).predict(ak.Graph(EDGES, X)), ValueError, "trained on 2 features ('a', 'b'); got"),
     (lambda: fit().predict(None), TypeError, "a graph must be a name, a path"),
+    # export
+    (lambda: fit().export(""), ValueError, "the output file must not be empty"),
+    (lambda: fit().export(3), TypeError, "the output file must be a path; got 3"),
+    (lambda: fit().export("head.pt"), ValueError, "unknown kind of file '.pt'. Did you mean '.pt2'"),
+    (lambda: fit(method="gcn").export("head.pt2"), ValueError, "gcn propagates its hidden units over the edges"),
+    (lambda: fit(label_hops=2).head_inputs(GRAPH), ValueError, "uses the labels of training nodes as inputs"),
+    (lambda: fit().head_inputs(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
+    (lambda: fit().head_inputs("csbmm"), ValueError, "Did you mean 'csbm'"),
 ]  # fmt: skip
 
 
@@ -584,6 +592,9 @@ COMMANDS = [
     ("tune csbm --seed -1", "seed must be 0 or more"),
     ("auto csbm --time=", "--time must not be empty"),
     ("auto csbm --time nan", "a time limit must be a positive number"),
+    ("export no-run", "no-run"),
+    ("export no-run --out=", "--out must not be empty"),
+    ("export no-run --out head.txt", "no-run"),
 ]
 
 

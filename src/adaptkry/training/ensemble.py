@@ -92,6 +92,18 @@ class Ensemble:
 
         return save(self, folder)
 
+    def head_inputs(self, data: Any) -> dict[str, Tensor]:
+        """Return the inputs of the exported head for all nodes of a graph: name -> basis [n, T, d]."""
+        from adaptkry.training.export import head_inputs  # it imports this module
+
+        return head_inputs(self, data)
+
+    def export(self, path: Path | str) -> Path:
+        """Write the head, which maps a basis to class probabilities, as ONNX (.onnx) or torch.export (.pt2)."""
+        from adaptkry.training.export import export  # it imports this module
+
+        return export(self, path)
+
     def __repr__(self) -> str:
         return f"Ensemble({self.trainings} trainings)\n{self.summary()}"
 

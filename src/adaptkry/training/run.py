@@ -11,7 +11,7 @@ from torch import Tensor
 
 from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.inputs import SavedInputs, model_inputs
+from adaptkry.models.inputs import Inputs, SavedInputs, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
@@ -136,6 +136,13 @@ class Run:
                 If the run uses structure columns, a structure layer or training labels, the training nodes come first,
                 in the same order.
         """
+        inputs = self.inputs(data)
+        chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
+        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
+        return torch.cat(parts, 1).softmax(-1)
+
+    def inputs(self, data: Any) -> Inputs:
+        """Compute the inputs of the model for a graph, with the scaling of the training graph."""
         graph = open_graph(data, "predict", self.info.layout).graph
         ordered = self._with_columns_in_order(graph)
         width = 0 if graph.features is None else graph.features.shape[1]
@@ -151,10 +158,7 @@ class Run:
         self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
         scaling = None if saved is None else (saved[0], saved[1])
-        inputs = model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
-        chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
-        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
-        return torch.cat(parts, 1).softmax(-1)
+        return model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
 
     def _names(self) -> str:
         """Return the first names of features, if they are known, for a message."""
@@ -203,6 +207,18 @@ class Run:
         from adaptkry.training.run_folder import save  # it imports this module
 
         return save(self, folder)
+
+    def head_inputs(self, data: Any) -> dict[str, Tensor]:
+        """Return the inputs of the exported head for all nodes of a graph: name -> basis [n, T, d]."""
+        from adaptkry.training.export import head_inputs  # it imports this module
+
+        return head_inputs(self, data)
+
+    def export(self, path: Path | str) -> Path:
+        """Write the head, which maps a basis to class probabilities, as ONNX (.onnx) or torch.export (.pt2)."""
+        from adaptkry.training.export import export  # it imports this module
+
+        return export(self, path)
 
 
 def join_splits(first: Run, second: Run, offset: int) -> Run:
