@@ -45,6 +45,11 @@ def unlabelled(part: int) -> ak.Graph:
     return GRAPH.relabelled(torch.where(torch.arange(60) == part, -1, Y))
 
 
+def one_class(part: int) -> ak.Graph:
+    """The graph, where all nodes of a part have class 0."""
+    return GRAPH.relabelled(torch.where(PARTS[part], 0, Y))
+
+
 def with_masks(graph: ak.Graph) -> ak.Graph:
     other = copy.copy(graph)
     other.info = Info("g", masks=dict(zip(("train", "validation", "test"), [m[None] for m in PARTS], strict=True)))
@@ -279,6 +284,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(seeds=10**8), ValueError, "must fit in memory"),
     (lambda: fit(count=10**8), ValueError, "the number of splits must be at most 10000"),
     (lambda: fit(splits="uniform", count=10**8), ValueError, "the number of splits must be at most 10000"),
+    # metrics
+    (lambda: fit(metrics="f1"), ValueError, "unknown metric 'f1'"),
+    (lambda: fit(metrics="accuracy,"), ValueError, "unknown metric ''"),
+    (lambda: fit(metrics=[]), TypeError, "metrics must be names, of which the first chooses"),
+    (lambda: fit(metrics=3), TypeError, "metrics must be names"),
+    (lambda: fit(metrics=[3]), TypeError, "metrics must be names"),
+    (lambda: fit(metrics="r2"), ValueError, "unknown metric 'r2'"),
+    (lambda: fit(one_class(2), splits=SPLITS, metrics="accuracy,roc_auc"), ValueError, "roc_auc needs test nodes"),
+    (lambda: ak.tune(one_class(1), splits=SPLITS, metrics="roc_auc"), ValueError, "roc_auc needs validation nodes"),
+    (lambda: ak.auto(GRAPH, metrics="f1"), ValueError, "unknown metric 'f1'"),
+    (lambda: ak.compare(GRAPH, metrics="f1"), ValueError, "unknown metric 'f1'"),
     # settings
     *(
         (lambda name=name, value=value: fit(**{name: value}), error, f"{name} must be {message}")
@@ -574,6 +590,9 @@ COMMANDS = [
     (f"fit csbm --degree {10**19}", "degree must be at most 10000"),
     ("fit csbm --splits 100000000", "the number of splits must be at most 10000"),
     (f"fit csbm --batch-size {HUGE}", "batch_size must be at most"),
+    ("fit csbm --metrics f1", "unknown metric 'f1'"),
+    ("fit csbm --metrics=", "--metrics must not be empty"),
+    ("tune csbm --metrics rmse", "unknown metric 'rmse'"),
     ("fit csbm --method=", "--method must not be empty"),
     ("tune csbm --method=", "--method must not be empty"),
     ("compare csbm --methods=", "--methods must not be empty"),

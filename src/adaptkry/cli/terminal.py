@@ -123,7 +123,12 @@ def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> 
         cells = comparison_cells(entry)
         table.add_row(*(escape(cell_text(cells[heading])) for heading in ("method", *measured)))
     console.print(table)
-    typer.echo(best_method([entry for entry in entries if entry["mean"] is not None], metric))
+    ranked = [entry for entry in entries if entry["mean"] is not None]
+    typer.echo(best_method(ranked, metric))
+    for name in ranked[0]["scores"] if ranked else ():
+        if name != metric:
+            means = (f"{entry['method']} {100 * entry['scores'][name]['mean']:.2f}" for entry in ranked)
+            typer.echo(f"test {name} (%): {', '.join(means)}")
     typer.echo("to the best: mean difference to the best method over the splits, with its corrected 95 % interval")
     if is_wide:
         typer.echo("tried: number of settings that were compared on validation nodes")

@@ -172,8 +172,12 @@ def combine_runs(
         if weight
     }
     metric, first = source.info.metric, parts[0].info
-    validation = score(metric, predicted, source.labels, splits.validation)
-    tested = score(metric, predicted, source.labels, splits.test) if test else [None] * len(splits)
+
+    def scored(masks: Tensor) -> list[dict[str, float]]:  # of each split
+        columns = [score(name, predicted, source.labels, masks) for name in source.metrics]
+        return [dict(zip(source.metrics, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    validation, tested = scored(splits.validation), scored(splits.test) if test else None
     members = sum(weight > 0 for weights in shares for weight in weights)
     settings = {"method": "ensemble", "shares": combine, "members": members}
     provenance = {name: getattr(first, name) for name in ("version", "commit", "device", "torch", "python")}
@@ -181,15 +185,17 @@ def combine_runs(
         Result(
             graph=source.name, settings=settings, split=i, scheme=splits.scheme, seed=0, metric=metric,
             split_seed=splits.seeds[i] if i < len(splits.seeds) else None,
-            validation=validation[i] if i in is_used else None, test=tested[i] if i in is_used else None,
+            validation=validation[i][metric] if i in is_used else None,
+            test=tested[i][metric] if i in is_used and tested else None,
+            validation_scores=validation[i] if i in is_used else None,
+            test_scores=tested[i] if i in is_used and tested else None,
             epoch=-1, failed=None if i in is_used else "all members of the split failed",
             **splits.sizes(i), **provenance,
         )
         for i in range(len(splits))
     ]  # fmt: skip
-    info = replace(
-        first, confusion=split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
-    )
+    counts = split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
+    info = replace(first, metric=metric, metrics=list(source.metrics), confusion=counts)
     mean = predicted[sorted(is_used)].mean(0) if is_used else None
     return Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine, mean)
 

@@ -48,6 +48,7 @@ class RunInfo:
     stored_dtype: str | None = None
     data_digest: str | None = None  # checksum of the data; None if no run folder was requested
     known_as: str | None = None  # the name by which `load` finds the graph; None for files and graphs of users
+    metrics: list[str] | None = None  # all that are reported; None: `metric` only
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
     layout: dict[str, Any] | None = None  # of the tables of a user: names of columns, categories, means (`Layout`)
 
@@ -266,9 +267,9 @@ def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:
 
 def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     """Return one line: the mean and standard deviation of the test scores of the chosen results."""
-    scores = np.array([result.test for result in chosen if result.test is not None]) * 100
-    spread = f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else ""
-    mean = f"{scores.mean():.2f}{spread}" if len(scores) else "-"
+    scores = [(result.test_scores or {}) | {info.metric: result.test} for result in chosen if result.test is not None]
+    names = info.metrics or [info.metric]
+    means = [f"{name} {mean_text([one[name] for one in scores if name in one])} %" for name in names]
     splits = len({result.split for result in chosen})
     count = "one training" if len(scores) == 1 else f"mean ± std over {len(scores)} trainings"
     count = "" if name.startswith("ensemble") else f"{count}, "  # an ensemble has one result per split
@@ -276,4 +277,15 @@ def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     untested = len(chosen) - len(scores) - failures
     notes = [f"{number} {text}, " for number, text in ((failures, "failed"), (untested, "not tested")) if number]
     over = f"{count}{''.join(notes)}{splits} {info.scheme} split{'s' * (splits != 1)}"
-    return f"{name} on {info.graph}: test {info.metric} {mean} % ({over})"
+    return f"{name} on {info.graph}: test {', '.join(means)} ({over})"
+
+
+def mean_text(scores: Sequence[float | None]) -> str:
+    """Return mean and standard deviation of scores in per cent, as text.
+
+    >>> mean_text([0.5, 0.7]), mean_text([])
+    ('60.00 ± 14.14', '-')
+    """
+    known = np.array([score for score in scores if score is not None]) * 100
+    spread = f" ± {known.std(ddof=1):.2f}" if len(known) > 1 else ""
+    return f"{known.mean():.2f}{spread}" if len(known) else "-"

@@ -316,7 +316,8 @@ def _check_inputs(run: Run) -> None:
 
 def _check_info(info: RunInfo, classes: int, features: int) -> None:
     """Refuse names and sizes that do not fit."""
-    pick_metric(info.metric)
+    for name in [info.metric, *(info.metrics or ())]:
+        pick_metric(name)
     _require(info.class_names is None or len(info.class_names) >= classes, "a name per class")
     _require(info.feature_names is None or len(info.feature_names) == features, "a name per feature")
     layout = None if info.layout is None else Layout.from_dict(info.layout)
