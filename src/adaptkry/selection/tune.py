@@ -128,8 +128,8 @@ class Search:
     def key(self) -> str:
         """Digest of graph, splits, fixed settings, space, seed and trials per round, which must match on resuming."""
         members = make_members(self.first, self.splits, 1)
-        parts = {"data": self.data.digest(self.splits), "space": repr(self.space), "metrics": self.data.metrics}
-        return training_key(members, seed=self.seed, together=self.together, **parts)
+        parts = {"data": self.data.digest(self.splits), "space": repr(self.space)}
+        return training_key(members, seed=self.seed, together=self.together, metrics=self.data.metrics, **parts)
 
     @property
     def request(self) -> dict[str, Any]:
