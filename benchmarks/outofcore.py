@@ -21,10 +21,10 @@ import torch
 
 from adaptkry.cli.progress import progress
 from adaptkry.common import timing
+from adaptkry.common.memory import format_bytes, parse_bytes
 from adaptkry.common.rows import append, provenance
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.outofcore import BasisFolder, GraphFolder, propagate
-from adaptkry.outofcore.memory_plan import format_bytes, parse_bytes
 from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.propagation_matrix import Propagation
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import matplotlib
 
+from adaptkry.common.memory import format_bytes
 from adaptkry.common.rows import read
-from adaptkry.outofcore.memory_plan import format_bytes
 from benchmarks.pages import newest, replace_between
 
 matplotlib.use("Agg")

@@ -1,7 +1,8 @@
 import pytest
 
+from adaptkry.common.memory import parse_bytes
 from adaptkry.outofcore import propagate
-from adaptkry.outofcore.memory_plan import BUFFER_BYTES, ProblemSize, parse_bytes, plan_memory
+from adaptkry.outofcore.memory_plan import BUFFER_BYTES, ProblemSize, plan_memory
 from basis_on_disk import small_graph
 
 

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from adaptkry.common.files import exclusive_lock
+from adaptkry.common.memory import parse_bytes
 from adaptkry.graphs.graph import Graph
 from adaptkry.outofcore import BasisFolder, propagate, write_graph
 from adaptkry.outofcore.edge_runs import StoredAdjacency
-from adaptkry.outofcore.memory_plan import parse_bytes
 from adaptkry.outofcore.npy_files import NpyWriter
 from adaptkry.outofcore.random_graph import generate
 from adaptkry.spectral.propagation_matrix import Propagation

@@ -391,7 +391,7 @@ def test_the_commands_fit_resume_and_predict(folder, tmp_path, monkeypatch, comm
     assert f"{NODES} predictions" in call("predict", "run", "--out", "p.csv")
     assert f"{NODES} predictions" in call("predict", "run", folder.path, "--out", "q.csv")
     assert (tmp_path / "p.csv").read_bytes() == (tmp_path / "q.csv").read_bytes()
-    assert "a memory limit is for basis folders" in call("fit", "csbm", "--memory", "1GiB", code=2)
+    assert "must fit in memory: about" in call("fit", "csbm", "--memory", "1KiB", code=2)
     assert "got gcn, which propagates" in call("fit", folder.path, "--method", "gcn", code=2)
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")

@@ -24,8 +24,7 @@ from adaptkry.outofcore.propagate import propagate
 from adaptkry.report.run_report import write_pages
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation_matrix import Propagation
-from adaptkry.training import data as training_data
-from adaptkry.training.data import GraphData, batch_size_that_fits, open_data
+from adaptkry.training.data import GraphData, open_data
 from adaptkry.training.fit import fit
 from adaptkry.training.results import Result
 from adaptkry.training.run_folder import load_run
@@ -153,19 +152,6 @@ def test_members_with_different_taus_train_as_one_batch_as_they_would_separately
         separate = fit(GRAPH, one, split, device="cpu")
         np.testing.assert_allclose(found.curves["loss"][:5, 3 * i : 3 * i + 3], separate.curves["loss"][:5], rtol=1e-3)
     torch.testing.assert_close(found.weights["basis_mix"][6], torch.tensor([1 / 3, 1 / 3, 0, 1 / 3]))
-
-
-def test_mini_batches_are_used_if_the_basis_does_not_fit(split, monkeypatch):
-    used = replace(QUICK, epochs=5)
-    # 16 features x (hops + three activations of three members), and four activations of 16 hidden units
-    device, node = torch.device("cpu"), 4 * (16 * (4 + 3 * 3) + 3 * 4 * 16)
-    assert batch_size_that_fits(GRAPH, used, 3, device) is None
-    monkeypatch.setattr(training_data, "free_bytes", lambda _: 100 * node)
-    assert batch_size_that_fits(GRAPH, used, 3, device) == 45
-    assert batch_size_that_fits(GRAPH, recipe("bernnet"), 3, device) is None
-    explicit = fit(GRAPH, used, split, device="cpu", batch_size=45)
-    automatic = fit(GRAPH, used, split, device="cpu")
-    assert [result.test for result in automatic.results] == [result.test for result in explicit.results]
 
 
 def test_term_count_is_the_number_of_computed_terms():
@@ -362,7 +348,7 @@ def test_a_row_of_an_older_version_is_read():
         ({"method": []}, "a Recipe or a list of recipes"),
         ({"splits": splits.uniform(torch.arange(50) % 2, count=1)}, "splits must cover all 200 rows; got splits of 50"),
         ({"directions": ("out",)}, "directions must be both; got out"),
-        ({"memory": "1GiB"}, "a memory limit is for basis folders"),
+        ({"memory": "1KiB"}, "must fit in memory: about"),
         ({"method": "gcn", "batch_size": 10}, "gcn needs all nodes at once"),
     ],
     ids=str,

@@ -83,7 +83,10 @@ def fit(
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="Load a basis folder into memory if it is at most this large.", show_default="1GiB"),
+        typer.Option(
+            help="Graph: the most memory to use. Basis folder: load it if it is at most this large.",
+            show_default="what is available; 1GiB for a basis folder",
+        ),
     ] = None,
     directed: DirectedOption = None,
     device: DeviceOption = "auto",

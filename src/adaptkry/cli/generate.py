@@ -52,8 +52,8 @@ def generate(
     from adaptkry.cli.progress import byte_progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.cli.terminal import size_of
+    from adaptkry.common.memory import format_bytes
     from adaptkry.outofcore import random_graph
-    from adaptkry.outofcore.memory_plan import format_bytes
 
     with (
         interruptible(lambda: f"finished parts are saved in {out}; run the same command to continue"),

@@ -29,7 +29,7 @@ def progress(what: str, total: int, quiet: bool = False, every: float = INTERVAL
 @contextmanager
 def byte_progress(quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[[int, int], None]]:
     """Show bytes done, bytes per second and the remaining time; yields a function of (bytes done, bytes in total)."""
-    from adaptkry.outofcore.memory_plan import format_bytes
+    from adaptkry.common.memory import format_bytes
 
     start = time.monotonic()
     with display(100, quiet, every) as show:

@@ -65,8 +65,7 @@ def propagate(
     from adaptkry.cli.progress import byte_progress
     from adaptkry.cli.signals import interruptible
     from adaptkry.cli.terminal import size_of
-    from adaptkry.common.memory import peak
-    from adaptkry.outofcore.memory_plan import format_bytes
+    from adaptkry.common.memory import format_bytes, peak
     from adaptkry.outofcore.propagate import propagate as compute_basis
     from adaptkry.outofcore.work_folder import work_folder
 

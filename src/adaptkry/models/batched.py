@@ -104,9 +104,13 @@ def member_parts(shape: ModelShape, rows: Tensor, operator: Operator | None) -> 
     all members at once, and so does a product with an operator, which reads the edges once for all.
     """
     members, m = rows.shape
-    bytes_each = 4 * m * max(shape.features, shape.recipe.hidden)
-    size = members if operator is not None or rows.device.type != "cpu" else max(1, PART_BYTES // max(1, bytes_each))
-    return list(slices(members, size))
+    is_divided = operator is None and rows.device.type == "cpu"
+    return list(slices(members, members_per_part(shape, m) if is_divided else members))
+
+
+def members_per_part(shape: ModelShape, rows: int) -> int:
+    """Return the number of members with so many rows each whose widest activations fit in the cache; at least one."""
+    return max(1, PART_BYTES // max(1, 4 * rows * max(shape.features, shape.recipe.hidden)))
 
 
 def rate_group(name: str) -> str:

@@ -16,6 +16,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.load import normalised
 from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import average, stack
+from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.spectral.structure import sides_of, sparse_tensor, structure_columns, structure_maps, truncated_svd
@@ -53,11 +54,11 @@ def model_inputs(
     operator = None if operator is None else operator.to(device)
     if recipe.uses_features_only:
         return Inputs(x[None], torch.ones(1), operator, scaling, saved)
-    parts = []
-    for direction in recipe.directions:
-        for taus in [recipe.taus] if recipe.tied and len(recipe.taus) > 1 else recipe.taus:
-            parts.append(basis_terms(propagation(graph, recipe, taus, direction).to(device), x, recipe))
-    terms = parts[0] if len(parts) == 1 else torch.cat(parts)
+    taus_of_bases = [recipe.taus] if recipe.tied and len(recipe.taus) > 1 else recipe.taus
+    bases = [(direction, taus) for direction in recipe.directions for taus in taus_of_bases]
+    terms = empty_terms(len(bases), x, recipe)
+    for (direction, taus), out in zip(bases, terms.split(len(terms) // len(bases)), strict=True):
+        basis_terms(propagation(graph, recipe, taus, direction).to(device), x, recipe, out)
     hop_scale = torch.ones(len(terms), device=device)
     if recipe.hop_norm:  # scale every hop to the norm of X; a hop of zeros stays zero
         norms = torch.stack([term.norm() for term in terms])  # [T]
@@ -247,14 +248,23 @@ def with_loops(graph: Graph, recipe: Recipe) -> Graph:
     return loops[recipe.self_loops](graph)
 
 
-def basis_terms(P: Propagation | MixedPropagation, x: Tensor, recipe: Recipe) -> Tensor:
-    """Compute the basis of x [n, d], or its last term only: [T, n, d]."""
+def empty_terms(bases: int, x: Tensor, recipe: Recipe) -> Tensor:
+    """Allocate the terms of several bases of x [n, d], or the last term of each: [T, n, d]."""
+    count = recipe.degree + 1 if recipe.terms == "all" else 1
+    return kernels.empty(bases * count, *x.shape, dtype=x.dtype, device=x.device)
+
+
+def basis_terms(P: Propagation | MixedPropagation, x: Tensor, recipe: Recipe, out: Tensor | None = None) -> Tensor:
+    """Compute the basis of x [n, d], or its last term only: [T, n, d], in `out` if it is given."""
+    out = empty_terms(1, x, recipe) if out is None else out
     basis, options = ALL_BASES[recipe.basis], dict(recipe.basis_options)
     is_mean = len(P.taus) > 1
     terms = average(basis, P, x, recipe.degree, **options) if is_mean else basis(P, x, recipe.degree, **options)
     if recipe.terms == "all":
-        return stack(terms).transpose(0, 1)
+        stack(terms, out.transpose(0, 1))
+        return out
     last = x
     for last in terms:  # noqa: B007  a generator: only one term is in memory at a time
         pass
-    return last[None].contiguous()
+    out[0] = last
+    return out

@@ -4,9 +4,9 @@ The limit applies to the peak resident memory of a process (VmHWM), including Py
 on the graph and the request, so that every machine writes the same files.
 """
 
-import re
 from dataclasses import dataclass
 
+from adaptkry.common.memory import format_bytes
 from adaptkry.outofcore.npy_files import CHUNK_BYTES
 from adaptkry.spectral.kernels import cpu as kernels
 
@@ -15,36 +15,6 @@ WORK_BYTES = 6 * CHUNK_BYTES  # chunks of features, sums and scalings
 BUFFER_BYTES = 2**22  # bytes of rows passed to the writer at once
 ENTRIES_PER_RUN = 2**22  # entries in memory at once if edges are read again for every product
 RUNS_IN_MEMORY = 3  # runs of edges: the one in use, the next one, and the one being released
-MAX_BYTES = 2**60
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-
-def parse_bytes(text: str | int) -> int:
-    """Bytes from text with a unit.
-
-    >>> parse_bytes("4GiB"), parse_bytes("1.5 MB"), parse_bytes(100)
-    (4294967296, 1500000, 100)
-    """
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(text))
-    if not found or found[2].upper() not in UNITS or found[1].count(".") > 1 or found[1] == ".":
-        raise ValueError(f"memory must be a size with a unit; got {text!r:.50}. Try 4GiB or 500MB.")
-    size = float(found[1]) * UNITS[found[2].upper()]
-    if size >= MAX_BYTES:
-        raise ValueError(f"memory must be less than {format_bytes(MAX_BYTES)}; got {text!r:.50}. Try 4GiB.")
-    return int(size)
-
-
-def format_bytes(size: float) -> str:
-    """A size as text with a unit.
-
-    >>> format_bytes(3 * 2**30), format_bytes(1000)
-    ('3.00 GiB', '1000 bytes')
-    """
-    for unit, name in ((2**60, "EiB"), (2**50, "PiB"), (2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if size >= unit:
-            return f"{size / unit:.2f} {name}"
-    return f"{int(size)} bytes"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from adaptkry.common.files import DISK_FULL, TEMPORARY_SUFFIX, checked_path
 from adaptkry.common.journal import Journal
+from adaptkry.common.memory import format_bytes
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.block import (
     WORKER_CACHE,
@@ -23,7 +24,6 @@ from adaptkry.outofcore.block import (
 from adaptkry.outofcore.executors import InlineExecutor, check_executor, open_executor
 from adaptkry.outofcore.feature_columns import bytes_to_split, disk_space_for_columns, split_features
 from adaptkry.outofcore.manifest import MANIFEST, check_output, read_manifest, write_manifest
-from adaptkry.outofcore.memory_plan import format_bytes
 from adaptkry.outofcore.node_ids import NODE_IDS
 from adaptkry.outofcore.npy_files import save
 from adaptkry.outofcore.request import PreparedBasis, Request, check_free_space, prepare, settings_of

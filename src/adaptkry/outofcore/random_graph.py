@@ -12,11 +12,10 @@ import numpy as np
 from adaptkry.common import checks
 from adaptkry.common.files import checked_path
 from adaptkry.common.journal import Journal
-from adaptkry.common.memory import check_memory
+from adaptkry.common.memory import check_memory, format_bytes
 from adaptkry.outofcore.external_sort import buckets, even_starts
 from adaptkry.outofcore.graph_folder import GraphFolder, finalise
 from adaptkry.outofcore.manifest import MANIFEST, MAX_STORED_NODES, check_output, is_kind
-from adaptkry.outofcore.memory_plan import format_bytes
 from adaptkry.outofcore.npy_files import CHUNK_BYTES, file_checksum, npy_writer, save
 
 PAIRS_PER_CHUNK = 2**21  # pairs drawn at once; another value would give another graph

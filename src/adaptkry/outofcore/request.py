@@ -16,6 +16,7 @@ import torch
 from adaptkry.common import checks
 from adaptkry.common.choices import MIXED_DIRECTIONS, STORED_DIRECTIONS
 from adaptkry.common.lookup import pick, some
+from adaptkry.common.memory import format_bytes, parse_bytes
 from adaptkry.common.version import VERSION
 from adaptkry.graphs.graph import Graph, loses_digits
 from adaptkry.graphs.load import load
@@ -23,7 +24,7 @@ from adaptkry.outofcore.basis_folder import DISK_DTYPES, split_columns
 from adaptkry.outofcore.block import BlockBounds, PropagationJob
 from adaptkry.outofcore.graph_folder import GraphFolder, from_parquet, write_graph
 from adaptkry.outofcore.manifest import FORMATS, MANIFEST, is_kind, read_manifest, refuse_basis
-from adaptkry.outofcore.memory_plan import ProblemSize, format_bytes, parse_bytes, plan_memory
+from adaptkry.outofcore.memory_plan import ProblemSize, plan_memory
 from adaptkry.outofcore.node_ids import NODE_IDS, ids_of
 from adaptkry.outofcore.npy_files import NpyFile, array_checksum, file_checksum
 from adaptkry.outofcore.row_selection import labels_of, select_rows, selection_name, shuffled

@@ -10,9 +10,10 @@ from adaptkry.common import errors, rows, timing
 from adaptkry.common.intervals import nodes_ratio
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe
-from adaptkry.training.data import GraphData, batch_size_that_fits
+from adaptkry.training.data import GraphData
 from adaptkry.training.fit import choose_device, fit
 from adaptkry.training.loop import Callback
+from adaptkry.training.memory_estimate import fits, graph_workload
 from adaptkry.training.run import Run, join_splits
 
 log = logging.getLogger("adaptkry")
@@ -52,8 +53,9 @@ def train_trials(
     """
     torch_device, callbacks = choose_device(device), list(callbacks)
     is_single = len(recipes) == 1
-    members = len(recipes) * len(splits)
-    fits = is_single or not batch_size_that_fits(data.graph, recipes[0], members, torch_device)
+    most = int(splits.train.sum(1).max())
+    work = graph_workload(data.graph, recipes[0], len(recipes) * len(splits), most, torch_device)
+    is_fitting = is_single or fits(work, torch_device)
     runs, reason = [], ""
 
     def train() -> None:
@@ -61,7 +63,7 @@ def train_trials(
         runs.append(fit_within_memory(data, recipes, splits, on_divided, options))
 
     try:
-        seconds = timing.seconds(train, torch_device) / len(recipes) if fits else 0.0
+        seconds = timing.seconds(train, torch_device) / len(recipes) if is_fitting else 0.0
     except Exception as error:
         seconds, reason = 0.0, errors.reason(error)
         if reason is None:  # a bug

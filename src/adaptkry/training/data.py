@@ -14,7 +14,7 @@ from torch import Tensor
 
 from adaptkry.common.files import digest_of
 from adaptkry.common.lookup import pick, shortened
-from adaptkry.common.memory import check_memory
+from adaptkry.common.memory import check_memory, parse_bytes
 from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import NAMES, load
@@ -27,9 +27,18 @@ from adaptkry.models.suggest import INPUT_SETTINGS, suggest
 from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.outofcore.manifest import is_kind
-from adaptkry.outofcore.memory_plan import parse_bytes
-from adaptkry.training.batches import Batches, FolderTerms, FullBatch, InMemoryTerms, SlabBatches, SlabPlan
+from adaptkry.training.batches import (
+    DEFAULT_BATCH_SIZE,
+    SLAB_BYTES,
+    Batches,
+    FolderTerms,
+    FullBatch,
+    InMemoryTerms,
+    SlabBatches,
+    SlabPlan,
+)
 from adaptkry.training.folder_recipe import folder_recipe, stored_terms
+from adaptkry.training.memory_estimate import Workload, batch_size_that_fits, graph_workload
 from adaptkry.training.metrics import metric_names, pick_metric
 from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup, share_of_machine
 from adaptkry.training.state import Member
@@ -43,7 +52,7 @@ class BatchOptions:
 
     device: torch.device
     batch_size: int | None = None  # rows per step
-    memory: str | int | None = None  # basis folders up to this size are held in memory
+    memory: str | int | None = None  # limit for a graph; basis folders up to this size are held in memory
     group: ProcessGroup = SINGLE_PROCESS
 
 
@@ -87,6 +96,17 @@ class TrainingData(Protocol):
 
     def check_options(self, options: BatchOptions) -> None:
         """Refuse options that have no effect on these data."""
+        ...
+
+    def batch_size(self, recipe: Recipe, members: int, rows: int, options: BatchOptions) -> int | None:
+        """Return rows per step that fit in memory; None for all. What cannot fit is refused.
+
+        Args:
+            recipe: the recipe that all members share.
+            members: number of trainings.
+            rows: most training or validation nodes of a member.
+            options: with the batch size of the user, if there is one.
+        """
         ...
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
@@ -175,17 +195,18 @@ class GraphData:
             )
 
     def check_options(self, options: BatchOptions) -> None:
-        """Refuse a memory limit and several processes, which need a basis folder."""
-        advice = "write its basis with `adaptkry propagate` first"
-        if options.memory is not None:
-            raise ValueError(
-                f"a memory limit is for basis folders; got one for the graph {self.name}. Leave it out, or {advice}."
-            )
+        """Refuse several processes, which need a basis folder."""
         if options.group.size > 1:
             raise ValueError(
                 f"several processes can train on basis folders only; got {options.group.size} processes for the graph "
-                f"{self.name}. Start one process, or {advice}."
+                f"{self.name}. Start one process, or write its basis with `adaptkry propagate` first."
             )
+
+    def batch_size(self, recipe: Recipe, members: int, rows: int, options: BatchOptions) -> int | None:
+        """Return rows per step that fit in memory; None for all. What cannot fit is refused."""
+        work = graph_workload(self.graph, recipe, members, rows, options.device, options.batch_size)
+        limit = float("inf") if options.memory is None else parse_bytes(options.memory)
+        return batch_size_that_fits(work, options.device, limit)
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the nodes."""
@@ -215,7 +236,7 @@ class GraphData:
     def prepare(
         self, recipe: Recipe, members: Sequence[Member], splits: Splits, options: BatchOptions
     ) -> PreparedTraining:
-        """Compute the terms; they are trained in mini-batches if they do not fit on the device."""
+        """Compute the terms, for full batches or, with a batch size, for mini-batches of terms on the CPU."""
         device, batch_size = options.device, options.batch_size
         if batch_size and recipe.needs_all_nodes:
             names = ("structure_layer", "label_hops", "correct_and_smooth")
@@ -224,7 +245,6 @@ class GraphData:
                 f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "
                 "Leave it out."
             )
-        batch_size = batch_size or batch_size_that_fits(self.graph, recipe, len(members), device)
         inputs = model_inputs(self.graph, recipe, "cpu" if batch_size else device)
         nodes = self.graph.nodes if recipe.structure_layer else 0
         shape = ModelShape(recipe, len(inputs.terms), inputs.terms.shape[2], self.graph.classes, nodes)
@@ -279,6 +299,17 @@ class FolderData:
 
     def check_options(self, options: BatchOptions) -> None:
         """Accept all options: each of them has an effect."""
+
+    def batch_size(self, recipe: Recipe, members: int, rows: int, options: BatchOptions) -> int | None:
+        """Return the batch size of the options, if weights and a step fit in memory; slabs are small."""
+        batch_size, columns = options.batch_size or DEFAULT_BATCH_SIZE, self.folder.features
+        shape = ModelShape(recipe, recipe.term_count, columns, self.folder.classes)
+        slabs = 3.0 * SLAB_BYTES
+        work = Workload(
+            shape, members, self.folder.count, 0, rows, slabs, slabs, batch_size=batch_size, device=options.device.type
+        )
+        batch_size_that_fits(work, options.device)
+        return options.batch_size
 
     def splits(self, scheme: str | None = None, count: int | None = None) -> Splits:
         """Return splits of the stored rows."""
@@ -445,34 +476,6 @@ def training_masks(splits: Splits) -> dict[str, Tensor]:
 def training_labels(labels: Tensor, splits: Splits, members: Sequence[Member]) -> Tensor:
     """Return the labels that each member may use as inputs: those of its training nodes, and -1 elsewhere [b, n]."""
     return torch.where(splits.train[[member.split for member in members]], labels, -1)
-
-
-def batch_size_that_fits(graph: Graph, recipe: Recipe, members: int, device: torch.device) -> int | None:
-    """Return None if terms and activations of all members fit on the device, else rows per step that fit.
-
-    That is about three copies of the input of the first dense layer of each member, and four of its hidden layers.
-
-    A model that needs all nodes at once cannot be divided: None.
-    """
-    width = column_count(graph, recipe)
-    terms = recipe.term_count
-    first = {"maps": recipe.hidden * terms, "concat": width * terms}.get(recipe.combine_hops, width)  # columns
-    node_bytes = 4 * (width * terms + members * (3 * first + 4 * recipe.hidden * (recipe.layers - 1)))
-    free = free_bytes(device)
-    if recipe.needs_all_nodes or graph.nodes * node_bytes <= 0.9 * free:
-        return None
-    return max(1, int(0.45 * free / node_bytes))
-
-
-def free_bytes(device: torch.device) -> float:
-    """Return the free memory of a GPU; infinity for the CPU, where the operating system swaps or refuses.
-
-    Memory that torch has reserved but does not use counts as free.
-    """
-    if device.type != "cuda":
-        return float("inf")
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + unused
 
 
 def tensor_hash(tensors: Sequence[Tensor | None], digest: Any = None) -> Any:

@@ -15,12 +15,11 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from adaptkry.common import checks, memory, rows
+from adaptkry.common import checks, rows
 from adaptkry.common.files import checked_path
 from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick, shortened
 from adaptkry.graphs.splits import Splits
-from adaptkry.models.batched import least_weights
 from adaptkry.models.recipe import Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
@@ -47,10 +46,9 @@ from adaptkry.training.process_group import ProcessGroup, is_restarted, joined_g
 from adaptkry.training.results import make_results, mark_chosen
 from adaptkry.training.run import Run, RunInfo
 from adaptkry.training.run_folder import load_run, run_digest, write_ensemble, write_run
-from adaptkry.training.state import CURVES, Member
+from adaptkry.training.state import Member
 
 Trainer = GradientDescent | LogisticRegression
-MEMBER_BYTES = 500  # of the Python objects of a training
 
 
 @overload
@@ -128,7 +126,8 @@ def fit(
         device: "auto", "cpu" or "cuda".
         batch_size: rows per step. None: all rows, or as many as fit if the basis does not fit on the device; 8192 for a
             basis folder.
-        memory: basis folders up to this size are held in memory (default: "1GiB"); the results are the same.
+        memory: for a graph, the most memory to use (default: what is available). Basis folders up to this size are
+            held in memory (default: "1GiB"); the results are the same.
         out: run folder, which also holds checkpoints during training.
         resume: continue from the checkpoint in `out`, or load the run if it is finished.
         test: whether to evaluate on test nodes; if False, results have None for `test`.
@@ -165,9 +164,11 @@ def fit(
     shared, basis_mix = common_recipe(recipes)
     device = process_device(choose_device(device))
     trainings = len(recipes) * len(splits) * seeds * restarts
-    check_sizes(source, shared, splits, trainings, device, batch_size)
+    asked = BatchOptions(device, batch_size, memory, ProcessGroup(size=process_count()))
+    source.check_options(asked)
+    rows = int(max(splits.train.sum(1).max(), splits.validation.sum(1).max()))
+    fitting = source.batch_size(shared, trainings, rows, asked)
     members = make_members(recipes, splits, seeds * restarts)
-    source.check_options(BatchOptions(device, batch_size, memory, ProcessGroup(size=process_count())))
     with joined_group(device) as group:
         options = BatchOptions(device, batch_size, memory, group)
         if group.size > 1:
@@ -179,12 +180,12 @@ def fit(
             if journal:  # only then, because the digest reads all data
                 decisive = [batch_size, group.size, restarts, test, source.metrics, *([combine] if is_mean else [])]
                 key = training_key(members, data=source.digest(splits), options=decisive)
-                asked = {"combine": combine, "test": test, "metrics": list(source.metrics)}
-                journal.open(key, _request(source, recipes, splits, members, options) | asked)
+                others = {"combine": combine, "test": test, "metrics": list(source.metrics)}
+                journal.open(key, _request(source, recipes, splits, members, options) | others)
             if group.broadcast(journal is not None and "run" in journal.done):
                 assert out is not None
                 return finished_run(out, journal)  # it was finished before
-            prepared = source.prepare(shared, members, splits, options)
+            prepared = source.prepare(shared, members, splits, replace(options, batch_size=fitting))
             trainer = make_trainer(prepared, members, source, splits, basis_mix)
             checkpointers = [_restored_checkpointer(journal, key, prepared, trainer)] if journal else []
             trainer.run([*checkpointers, *callbacks])
@@ -292,33 +293,6 @@ def check_resume(resume: bool, out: Path | str | None) -> None:
     """Refuse to resume without a folder to resume from."""
     if checks.flag(resume, "resume") and out is None:
         raise ValueError("resume needs the folder of the interrupted call; got none. Use out=..., or leave resume out.")
-
-
-def check_sizes(
-    source: TrainingData,
-    recipe: Recipe,
-    splits: Splits,
-    trainings: int,
-    device: torch.device,
-    batch_size: int | None,
-) -> None:
-    """Refuse a training that does not fit in memory, before anything is allocated.
-
-    Only what is certain to be needed is counted: the terms; and for each training its weights (with the best ones, two
-    moments and gradients), its curves, and the activations of its training nodes.
-    """
-    terms, columns = recipe.term_count, source.columns(recipe)
-    classes = int(source.labels.max()) + 1
-    shape = ModelShape(recipe, terms, columns, classes, len(source.labels) if recipe.structure_layer else 0)
-    rows = int(splits.train.sum(1).max())
-    rows = rows if batch_size is None or recipe.needs_all_nodes else min(rows, batch_size)
-    width = min(columns, recipe.hidden)  # of the smaller of input and hidden layer
-    each = MEMBER_BYTES + 5 * 4 * least_weights(shape) + 4 * len(CURVES) * recipe.epochs + 4 * rows * width
-    what = f"{trainings} trainings with hidden {recipe.hidden}, layers {recipe.layers} and epochs {recipe.epochs}"
-    memory.check_memory(trainings * each, what, device)
-    if isinstance(source, GraphData):  # a basis folder is read slab by slab
-        size = f"{terms} terms of {columns} columns for {len(source.labels)} nodes"
-        memory.check_memory(4 * terms * columns * len(source.labels), size)
 
 
 def resolve_splits(

@@ -17,6 +17,7 @@ from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
 from adaptkry.training.data import open_graph
 from adaptkry.training.losses import chunk_logits
+from adaptkry.training.memory_estimate import check_prediction
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
 
@@ -159,6 +160,7 @@ class Run:
         self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
         scaling = None if saved is None else (saved[0], saved[1])
+        check_prediction(ordered, self.shape.recipe, len(self.members))
         return model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
 
     def _names(self) -> str:
