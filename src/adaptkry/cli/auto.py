@@ -76,7 +76,7 @@ def auto(
     from adaptkry.selection.auto import SUMMARY
     from adaptkry.selection.auto import auto as search
     from adaptkry.training.fit import choose_device
-    from adaptkry.training.predict import write_csv
+    from adaptkry.training.predict import write_predictions
 
     seconds = time_limit(limit)
     keep_freed_memory()
@@ -117,7 +117,7 @@ def auto(
 
     def make_predictions() -> dict[str, str]:
         if not (was_complete and predictions.exists()):
-            write_csv(predictions, result.ensemble, data, result.ensemble.predicted)
+            write_predictions(predictions, result.ensemble, data, models=result.ensemble.predicted)
         return {"predictions": str(predictions)}
 
     found, code = report_step(folder, make_predictions, what="predictions")

@@ -15,6 +15,7 @@ from adaptkry.models.inputs import SavedInputs, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
+from adaptkry.training.calibration import Calibration, checked_kind, checked_level, tempered
 from adaptkry.training.data import open_graph
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.results import Result
@@ -64,6 +65,7 @@ class Run:
     info: RunInfo
     predicted: Tensor | None = None  # class probabilities of all nodes [b, n, c], if `fit` was asked to keep them
     saved_inputs: SavedInputs = field(default_factory=dict)
+    calibration: Calibration | None = None  # of the chosen members; None if `fit` was called with test=False
 
     @property
     def main(self) -> "Run":
@@ -125,6 +127,7 @@ class Run:
             results=[self.results[i] for i in keep],
             info=replace(self.info, confusion=None),  # which counts all members
             predicted=None if self.predicted is None else self.predicted[keep],
+            calibration=None,  # it is that of the chosen members
         )
 
     @torch.no_grad()
@@ -186,17 +189,38 @@ class Run:
         return f"Run({len(self.members)} trainings)\n{self.summary()}"
 
     def weighted_parts(self) -> "list[WeightedPart]":
-        """Return the chosen members, and the weight of each in a prediction: they sum to 1."""
+        """Return the chosen members, each of which is a model of its own."""
         chosen = require_success(self.results, self.chosen)
-        return [(self.only(chosen), torch.full((len(chosen),), 1 / len(chosen)))]
+        return [(self.only(chosen), torch.eye(len(chosen)))]
 
-    def probabilities(self, data: Any) -> Tensor:
-        """Predict class probabilities, averaged over the chosen members: [n, c]; `data` as in `fit`."""
-        return weighted_probabilities(self.weighted_parts(), data)
+    def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
+        """Predict class probabilities, averaged over the chosen members: [n, c].
+
+        Args:
+            data: as in `fit`.
+            calibrated: whether to apply temperature scaling (see `training/calibration.py`), if the run has it.
+        """
+        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes."""
         return self.probabilities(data).argmax(1)
+
+    def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
+        """Predict a set of classes for every node, which holds its class with about this probability: bool [n, c].
+
+        Args:
+            data: as in `fit`.
+            level: such as 0.9.
+            kind: "threshold" (the smallest sets), "adaptive" (never empty), or "randomised" adaptive sets.
+        """
+        return prediction_sets(self, data, level, kind)
+
+    def predict_frame(self, data: Any, **options: Any) -> Any:
+        """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""
+        from adaptkry.training.predict import predict_frame  # it imports this module
+
+        return predict_frame(self, data, **options)
 
     def save(self, folder: Path | str) -> Path:
         """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
@@ -227,16 +251,40 @@ def join_splits(first: Run, second: Run, offset: int) -> Run:
         results=first.results + [replace(result, split=result.split + offset) for result in second.results],
         info=replace(first.info, confusion=None),
         predicted=torch.cat(predicted) if len(predicted) == 2 else None,
+        calibration=None,
     )
 
 
-WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them [b]
+WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them in each model of the run [v, b]
 
 
-def weighted_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
-    """Average the class probabilities of members with their weights: [n, c]."""
+def model_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
+    """Predict class probabilities with every model (chosen member, or split of an ensemble): [v, n, c]."""
     graph = open_graph(data, "predict", parts[0][0].info.layout)
-    return torch.stack([torch.einsum("b,bnc->nc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+    return torch.stack([torch.einsum("vb,bnc->vnc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+
+
+def averaged(models: Tensor, calibration: Calibration | None) -> Tensor:
+    """Average the probabilities of all models [v, n, c], each with its temperature: [n, c]."""
+    return (models if calibration is None else tempered(models, calibration.temperatures)).mean(0)
+
+
+def require_calibration(calibration: Calibration | None) -> Calibration:
+    """Return the calibration of a run; raise an error if it has none."""
+    if calibration is None:
+        raise ValueError(
+            "prediction sets need a run that was tested, since its calibration is measured then; got a run with "
+            "test=False, or some members of a run. Use the run that `fit` or `auto` returned, with test=True."
+        )
+    return calibration
+
+
+def prediction_sets(run: Any, data: Any, level: float, kind: str) -> Tensor:
+    """Return the prediction sets of a run or an ensemble: bool [n, c]."""
+    level, kind = checked_level(level), checked_kind(kind)
+    calibration = require_calibration(run.calibration)
+    models = model_probabilities(run.weighted_parts(), data)
+    return calibration.sets(models, torch.arange(models.shape[1]), level, kind)
 
 
 def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:
