@@ -515,7 +515,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit().prediction_sets(GRAPH, "x"), TypeError, "the level of prediction sets must be a number; got 'x'"),
     (lambda: fit().prediction_sets(GRAPH, 1), ValueError, "must lie between 0 and 1; got 1. Try 0.9"),
     (lambda: fit().prediction_sets(GRAPH, kind="x"), ValueError, "unknown kind of prediction sets 'x'"),
-    (lambda: fit().prediction_sets(GRAPH, kind=3), TypeError, "kind of prediction sets"),
+    (lambda: fit().prediction_sets(GRAPH, kind=3), ValueError, "unknown kind of prediction sets 3"),
     (lambda: fit().predict_frame(GRAPH, nodes=3), TypeError, "nodes must be a list of ids; got 3"),
     (lambda: fit().predict_frame(GRAPH, nodes=[-1]), ValueError, "nodes must be numbers from 0 to"),
     (lambda: fit().predict_frame(GRAPH, nodes=[0.5]), ValueError, "got '0.5'. Correct them"),

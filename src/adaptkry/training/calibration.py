@@ -27,7 +27,7 @@ from torch import Tensor
 from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 
-BINS = 15
+RELIABILITY_BINS = 15
 MEASURED_LEVELS = (0.8, 0.9, 0.95)
 MOST_NODES = 20_000  # validation and test nodes of a model that are used, evenly spaced among all of them
 FEWEST_NODES = 20  # with fewer, the temperature is 1
@@ -116,7 +116,7 @@ def tempered(models: Tensor, temperatures: Tensor) -> Tensor:
     return (logits / temperatures.to(models.dtype)[:, None, None]).softmax(-1)
 
 
-def reliability(probabilities: Tensor, classes: Tensor, bins: int = BINS) -> list[dict[str, Any]]:
+def reliability(probabilities: Tensor, classes: Tensor, bins: int = RELIABILITY_BINS) -> list[dict[str, Any]]:
     """Return the bins of a reliability diagram: low, high, count, and mean confidence and accuracy (None if empty).
 
     >>> p = torch.tensor([[0.9, 0.1], [0.3, 0.7], [0.8, 0.2]])
@@ -140,7 +140,7 @@ def reliability(probabilities: Tensor, classes: Tensor, bins: int = BINS) -> lis
     ]  # fmt: skip
 
 
-def expected_calibration_error(probabilities: Tensor, classes: Tensor, bins: int = BINS) -> float:
+def expected_calibration_error(probabilities: Tensor, classes: Tensor, bins: int = RELIABILITY_BINS) -> float:
     """Return the mean of |accuracy - confidence| over bins of equal width, weighted by their counts.
 
     >>> expected_calibration_error(torch.tensor([[0.9, 0.1], [0.1, 0.9]]), torch.tensor([0, 0]))
@@ -217,7 +217,11 @@ def measured(calibration: Calibration, test: Sequence[Predictions]) -> dict[str,
     `reliability_after` the bins over the test nodes of all models; `sets` has an entry for each kind and level.
     """
     T = calibration.temperatures
-    facts: dict[str, Any] = {"bins": BINS, "temperatures": T.tolist(), "nodes": sum(len(one.classes) for one in test)}
+    facts: dict[str, Any] = {
+        "bins": RELIABILITY_BINS,
+        "temperatures": T.tolist(),
+        "nodes": sum(len(one.classes) for one in test),
+    }
     if not facts["nodes"]:
         return facts
     classes = torch.cat([one.classes for one in test])
