@@ -78,14 +78,15 @@ def _are_predictions(names: Sequence[str]) -> bool:
 def check_predictions_file(path: Path | str, inputs: Iterable[Path | str]) -> Path:
     """Return the path of a file for predictions, which must be new or hold predictions, and be none of the inputs."""
     suffix = Path(path).suffix.lower()
-    if suffix in OTHER_SUFFIXES:
-        raise ValueError(f"predictions are written as CSV or Parquet; got {path}. Use .csv or .parquet.")
 
     def is_ours(head: bytes) -> bool:
         is_parquet = suffix == PARQUET and head.startswith(b"PAR1")
         return _are_predictions(parquet_columns(Path(path))) if is_parquet else is_predictions(head)
 
-    return check_output_file(path, inputs, is_ours)
+    path = check_output_file(path, inputs, is_ours)
+    if suffix in OTHER_SUFFIXES:
+        raise ValueError(f"predictions are written as CSV or Parquet; got {path}. Use .csv or .parquet.")
+    return path
 
 
 def write_predictions(path: Path | str, run: Run | Ensemble, data: Any, **options: Any) -> int:
