@@ -520,6 +520,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit().predict_frame(GRAPH, nodes=[-1]), ValueError, "nodes must be numbers from 0 to"),
     (lambda: fit().predict_frame(GRAPH, nodes=[0.5]), ValueError, "got '0.5'. Correct them"),
     (lambda: fit().predict_frame(GRAPH, unlabelled_only="no"), TypeError, "unlabelled_only"),
+    (lambda: fit().predictor(None), TypeError, "a graph must be a name, a path"),
+    (lambda: fit().predictor(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
+    (lambda: fit().predictor(GRAPH)(3), TypeError, "nodes must be a list of ids; got 3"),
+    (lambda: fit().predictor(GRAPH)([10**30]), ValueError, "nodes must be numbers from 0 to"),
+    (lambda: fit().predictor(GRAPH).update("x"), ValueError, "new_nodes must hold numbers"),
+    (lambda: fit().predictor(GRAPH).update(X[0]), ValueError, "got the shape [16]"),
+    (lambda: fit().predictor(GRAPH).update(new_edges=[[0], [60]]), ValueError, "got '60'. Correct them"),
+    (lambda: fit().predictor(GRAPH).update(new_edges=[[0], [0.5]]), ValueError, "got '0.5'. Correct them"),
+    (lambda: fit().predictor(GRAPH).update(new_edges="ab"), ValueError, "two lists of equal length"),
+    (lambda: fit().predictor(GRAPH).update(X[:1], ids=["x"]), ValueError, "ids are for graphs with node ids"),
+    (lambda: fit().predictor(GRAPH).sets(level=2), ValueError, "must lie between 0 and 1; got 2"),
 ]  # fmt: skip
 
 

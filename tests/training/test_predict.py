@@ -23,7 +23,12 @@ def labelled_graph(count=120):
     """A graph with ids, names of classes, and every third label unknown."""
     graph = csbm(nodes=count, phi=-0.5, information=0.8, seed=1)
     labels = torch.where(torch.arange(count) % 3 == 0, -1, graph.y)
-    info = Info("mine", class_names=("no", "yes"), node_ids=[f"user {i}" for i in range(count)], layout=Layout(id_column="user_id"))
+    info = Info(
+        "mine",
+        class_names=("no", "yes"),
+        node_ids=[f"user {i}" for i in range(count)],
+        layout=Layout(id_column="user_id"),
+    )
     rows = torch.repeat_interleave(torch.arange(count), graph.indptr.diff())
     return Graph(torch.stack([rows, graph.indices.long()]), graph.x, labels, info=info)
 

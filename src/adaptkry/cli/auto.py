@@ -117,7 +117,9 @@ def auto(
 
     def make_predictions() -> dict[str, str]:
         if not (was_complete and predictions.exists()):
-            write_predictions(predictions, result.ensemble, data, models=result.ensemble.predicted)
+            kept = result.ensemble.predicted
+            models = None if kept is None else lambda numbers: kept[:, numbers]
+            write_predictions(predictions, result.ensemble, data, models=models)
         return {"predictions": str(predictions)}
 
     found, code = report_step(folder, make_predictions, what="predictions")

@@ -7,7 +7,7 @@ runs; the members of one part have the same shape.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from adaptkry.training.run import (
     require_success,
     summary_line,
 )
+
+if TYPE_CHECKING:
+    from adaptkry.training.predictor import Predictor
 
 
 @dataclass(repr=False)
@@ -103,6 +106,12 @@ class Ensemble:
     def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
         """Predict a set of classes for every node: bool [n, c]; see `Run.prediction_sets`."""
         return prediction_sets(self, data, level, kind)
+
+    def predictor(self, data: Any) -> "Predictor":
+        """Return a predictor, which keeps the basis of a graph: it answers for some nodes and follows changes."""
+        from adaptkry.training.predictor import Predictor  # it imports this module
+
+        return Predictor(self, data)
 
     def predict_frame(self, data: Any, **options: Any) -> Any:
         """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""

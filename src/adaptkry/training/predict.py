@@ -3,7 +3,7 @@
 import csv
 import io
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +142,7 @@ def prediction_columns(
     run: Run | Ensemble,
     data: Any,
     *,
-    models: Tensor | None = None,
+    models: Callable[[Tensor], Tensor] | None = None,
     nodes: Sequence[str | int] | None = None,
     unlabelled_only: bool = False,
     calibrated: bool = True,
@@ -159,7 +159,7 @@ def prediction_columns(
     Args:
         run: the trained run or ensemble.
         data: everything that `fit` accepts.
-        models: probabilities of all nodes of a graph by every model [v, n, c], if they were computed before.
+        models: function from node numbers [m] to the probabilities of every model [v, m, c], if it is known already.
         nodes: ids of the nodes to predict (numbers, if the graph has no ids), in this order; None: all.
         unlabelled_only: leave out nodes whose label is known.
         calibrated: whether to apply temperature scaling, if the run has it.
@@ -197,14 +197,17 @@ def prediction_columns(
 
 
 def _model_chunks(
-    run: Run | Ensemble, data: TrainingData, models: Tensor | None, nodes: Sequence[str | int] | None
+    run: Run | Ensemble,
+    data: TrainingData,
+    models: Callable[[Tensor], Tensor] | None,
+    nodes: Sequence[str | int] | None,
 ) -> Iterator[tuple[Sequence, Tensor, Tensor, Tensor]]:
     """Yield ids [m], numbers [m], whether labels are known [m], and probabilities of every model [v, m, c]."""
     if isinstance(data, GraphData):
         numbers = node_numbers(data.info, data.graph.nodes, nodes)
         ids = data.info.node_ids or range(data.graph.nodes)
-        models = model_probabilities(run.weighted_parts(), data.graph) if models is None else models
-        yield [ids[i] for i in numbers.tolist()], numbers, data.labels[numbers] >= 0, models[:, numbers]
+        found = model_probabilities(run.weighted_parts(), data.graph)[:, numbers] if models is None else models(numbers)
+        yield [ids[i] for i in numbers.tolist()], numbers, data.labels[numbers] >= 0, found
         return
     assert isinstance(data, FolderData)
     if not isinstance(run, Run):
@@ -215,8 +218,18 @@ def _model_chunks(
         yield data.folder.node_ids(numbers), numbers, data.labels[numbers] >= 0, probabilities
 
 
-def node_numbers(info: Info, count: int, nodes: Sequence[str | int] | None) -> Tensor:
-    """Return the numbers of nodes that are given by id, or by number if the graph has no ids; None: all nodes."""
+def node_places(info: Info) -> dict[str, int] | None:
+    """Return the number of each node by its id; None if the graph has no ids."""
+    return None if info.node_ids is None else {str(node): number for number, node in enumerate(info.node_ids)}
+
+
+def node_numbers(
+    info: Info, count: int, nodes: Sequence[str | int] | None, places: dict[str, int] | None = None
+) -> Tensor:
+    """Return the numbers of nodes that are given by id, or by number if the graph has no ids; None: all nodes.
+
+    `places` is the result of `node_places`, if it was computed before.
+    """
     if nodes is None:
         return torch.arange(count)
     if isinstance(nodes, str) or not isinstance(nodes, Iterable):
@@ -228,7 +241,7 @@ def node_numbers(info: Info, count: int, nodes: Sequence[str | int] | None) -> T
         found = [int(node) if node.isascii() and node.isdecimal() and int(node) < count else None for node in given]
         expected = f"numbers from 0 to {count - 1}, since {info.name} has no node ids"
     else:
-        places = {str(node): number for number, node in enumerate(info.node_ids)}
+        places = places or node_places(info) or {}
         found = [places.get(node) for node in given]
         expected = f"ids of {info.name}, such as {some(info.node_ids, 3)}"
     if unknown := [node for node, number in zip(given, found, strict=True) if number is None]:

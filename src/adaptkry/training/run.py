@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.inputs import SavedInputs, model_inputs
+from adaptkry.models.inputs import SavedInputs, Scaling, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
@@ -20,6 +20,9 @@ from adaptkry.training.data import open_graph
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
+
+if TYPE_CHECKING:
+    from adaptkry.training.predictor import Predictor
 
 STATISTICS = ("norm", "basis_mix", "labels")  # prefixes of names that are saved with the weights, but not learned
 
@@ -139,7 +142,14 @@ class Run:
                 If the run uses structure columns, a structure layer or training labels, the training nodes come first,
                 in the same order.
         """
-        graph = open_graph(data, "predict", self.info.layout).graph
+        graph, scaling = self.checked(open_graph(data, "predict", self.info.layout).graph)
+        inputs = model_inputs(graph, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
+        chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
+        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
+        return torch.cat(parts, 1).softmax(-1)
+
+    def checked(self, graph: Graph) -> tuple[Graph, Scaling | None]:
+        """Return a graph with columns in the order of training, and their scaling; refuse one that does not fit."""
         ordered = self._with_columns_in_order(graph)
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.features:
@@ -153,11 +163,7 @@ class Run:
             )
         self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
-        scaling = None if saved is None else (saved[0], saved[1])
-        inputs = model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
-        chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
-        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
-        return torch.cat(parts, 1).softmax(-1)
+        return ordered, None if saved is None else (saved[0], saved[1])
 
     def _names(self) -> str:
         """Return the first names of features, if they are known, for a message."""
@@ -215,6 +221,12 @@ class Run:
             kind: "threshold" (the smallest sets), "adaptive" (never empty), or "randomised" adaptive sets.
         """
         return prediction_sets(self, data, level, kind)
+
+    def predictor(self, data: Any) -> "Predictor":
+        """Return a predictor, which keeps the basis of a graph: it answers for some nodes and follows changes."""
+        from adaptkry.training.predictor import Predictor  # it imports this module
+
+        return Predictor(self, data)
 
     def predict_frame(self, data: Any, **options: Any) -> Any:
         """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""
