@@ -39,6 +39,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.basis
 	$(BIN)/python -m benchmarks.density
 	$(BIN)/python -m benchmarks.ensemble
+	$(BIN)/python -m benchmarks.fit_overhead
 	$(BIN)/python -m benchmarks.readme
 
 # Some 20 minutes: bugs that the tests must notice (tests/mutants.toml). For some of them: make mutants ONLY=graphs/splits

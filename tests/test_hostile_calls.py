@@ -45,6 +45,11 @@ def unlabelled(part: int) -> ak.Graph:
     return GRAPH.relabelled(torch.where(torch.arange(60) == part, -1, Y))
 
 
+def one_class(part: int) -> ak.Graph:
+    """The graph, where all nodes of a part have class 0."""
+    return GRAPH.relabelled(torch.where(PARTS[part], 0, Y))
+
+
 def with_masks(graph: ak.Graph) -> ak.Graph:
     other = copy.copy(graph)
     other.info = Info("g", masks=dict(zip(("train", "validation", "test"), [m[None] for m in PARTS], strict=True)))
@@ -234,6 +239,12 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(None), TypeError, "a graph must be a name, a path"),
     (lambda: fit(3), TypeError, "a graph must be a name, a path"),
     (lambda: fit(""), ValueError, "got an empty path"),
+    (lambda: ak.load(), TypeError, "a graph must be a name, a path"),
+    (lambda: ak.load(edges=5), TypeError, "a graph must be a name, a path"),
+    (lambda: ak.load("csbm", edges="e.csv"), ValueError, "got data and edges. Leave one of them out"),
+    (lambda: ak.load(edges={"source": [1], "target": [2]}), TypeError, "data frames, a PyG Data or a NetworkX"),
+    (lambda: ak.load(DATA, id_column="id"), ValueError, "id_column: these options are for tables"),
+    (lambda: ak.load("csbm", id_column="id"), ValueError, "unknown option of csbm 'id_column'"),
     (lambda: fit([]), ValueError, "got an empty list"),
     (lambda: fit(X.numpy()), TypeError, "Use Graph(edges, features, labels) for arrays"),
     (lambda: fit(HeteroData()), TypeError, "Use data.to_homogeneous()"),
@@ -273,6 +284,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(seeds=10**8), ValueError, "must fit in memory"),
     (lambda: fit(count=10**8), ValueError, "the number of splits must be at most 10000"),
     (lambda: fit(splits="uniform", count=10**8), ValueError, "the number of splits must be at most 10000"),
+    # metrics
+    (lambda: fit(metrics="f1"), ValueError, "unknown metric 'f1'"),
+    (lambda: fit(metrics="accuracy,"), ValueError, "unknown metric ''"),
+    (lambda: fit(metrics=[]), TypeError, "metrics must be names, of which the first chooses"),
+    (lambda: fit(metrics=3), TypeError, "metrics must be names"),
+    (lambda: fit(metrics=[3]), TypeError, "metrics must be names"),
+    (lambda: fit(metrics="r2"), ValueError, "unknown metric 'r2'"),
+    (lambda: fit(one_class(2), splits=SPLITS, metrics="accuracy,roc_auc"), ValueError, "roc_auc needs test nodes"),
+    (lambda: ak.tune(one_class(1), splits=SPLITS, metrics="roc_auc"), ValueError, "roc_auc needs validation nodes"),
+    (lambda: ak.auto(GRAPH, metrics="f1"), ValueError, "unknown metric 'f1'"),
+    (lambda: ak.compare(GRAPH, metrics="f1"), ValueError, "unknown metric 'f1'"),
     # settings
     *(
         (lambda name=name, value=value: fit(**{name: value}), error, f"{name} must be {message}")
@@ -531,6 +553,14 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit().predictor(GRAPH).update(new_edges="ab"), ValueError, "two lists of equal length"),
     (lambda: fit().predictor(GRAPH).update(X[:1], ids=["x"]), ValueError, "ids are for graphs with node ids"),
     (lambda: fit().predictor(GRAPH).sets(level=2), ValueError, "must lie between 0 and 1; got 2"),
+    # export
+    (lambda: fit().export(""), ValueError, "the output file must not be empty"),
+    (lambda: fit().export(3), TypeError, "the output file must be a path; got 3"),
+    (lambda: fit().export("head.pt"), ValueError, "unknown kind of file '.pt'. Did you mean '.pt2'"),
+    (lambda: fit(method="gcn").export("head.pt2"), ValueError, "gcn propagates its hidden units over the edges"),
+    (lambda: fit(label_hops=2).head_inputs(GRAPH), ValueError, "uses the labels of training nodes as inputs"),
+    (lambda: fit().head_inputs(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
+    (lambda: fit().head_inputs("csbmm"), ValueError, "Did you mean 'csbm'"),
 ]  # fmt: skip
 
 
@@ -579,6 +609,9 @@ COMMANDS = [
     (f"fit csbm --degree {10**19}", "degree must be at most 10000"),
     ("fit csbm --splits 100000000", "the number of splits must be at most 10000"),
     (f"fit csbm --batch-size {HUGE}", "batch_size must be at most"),
+    ("fit csbm --metrics f1", "unknown metric 'f1'"),
+    ("fit csbm --metrics=", "--metrics must not be empty"),
+    ("tune csbm --metrics rmse", "unknown metric 'rmse'"),
     ("fit csbm --method=", "--method must not be empty"),
     ("tune csbm --method=", "--method must not be empty"),
     ("compare csbm --methods=", "--methods must not be empty"),
@@ -597,6 +630,9 @@ COMMANDS = [
     ("tune csbm --seed -1", "seed must be 0 or more"),
     ("auto csbm --time=", "--time must not be empty"),
     ("auto csbm --time nan", "a time limit must be a positive number"),
+    ("export no-run", "no-run"),
+    ("export no-run --out=", "--out must not be empty"),
+    ("export no-run --out head.txt", "no-run"),
 ]
 
 

@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.report import html, learned_filter, run_report
 from adaptkry.report.html import read_facts
 from adaptkry.spectral import density
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import eigenvalues
+from adaptkry.training.fit import fit
 from adaptkry.training.run import Run
 
 
@@ -121,3 +123,15 @@ def test_each_tau_with_weights_of_its_own_has_a_line():
     assert [list(line["x"]) for line in lines] == [[0, 1], [0, 1]]
     np.testing.assert_allclose([line["y"] for line in lines], [[0.2, 0.2], [0.2, 0.2]])
     assert len(run_report.hop_lines(weights, recipe("adaptkry", degree=3))) == 1
+
+
+def test_fit_computes_the_basis_once_and_the_report_only_spectra_and_angles(monkeypatch):
+    graph, products = csbm(nodes=120, seed=4), []
+    multiply = Propagation.__matmul__
+    monkeypatch.setattr(Propagation, "__matmul__", lambda P, x: products.append(x.shape[-1]) or multiply(P, x))
+    run = fit(graph, "adaptkry", "stratified", count=2, epochs=3, taus=(0.5,), degree=4, structure=0, device="cpu")
+    assert products == [16] * 4  # one per hop, none per epoch, split or evaluation
+    run_report.run_report(run, graph)
+    later = products[4:]
+    assert later.count(16) == 4  # the angles between hops
+    assert set(later) <= {8, 16}  # and the random vectors of the densities of states

@@ -17,6 +17,7 @@ from adaptkry.cli import (
     compare,
     datasets,
     demo,
+    export,
     fit,
     generate,
     inspect,
@@ -34,7 +35,22 @@ from adaptkry.common.version import VERSION
 USER_ERROR, BUG = 2, 70  # exit codes; 70 is EX_SOFTWARE in sysexits.h
 
 # In the order of `adaptkry --help`. Each module has a function of its own name, and EXAMPLES.
-COMMANDS = (demo, datasets, inspect, auto, fit, predict, tune, compare, report, propagate, generate, tour, reproduce)
+COMMANDS = (
+    demo,
+    datasets,
+    inspect,
+    auto,
+    fit,
+    predict,
+    export,
+    tune,
+    compare,
+    report,
+    propagate,
+    generate,
+    tour,
+    reproduce,
+)
 
 
 def examples(lines: tuple[str, ...]) -> str:

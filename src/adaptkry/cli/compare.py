@@ -16,6 +16,7 @@ from adaptkry.cli.options import (
     EpochsOption,
     GraphArgument,
     JsonOption,
+    MetricsOption,
     SchemeOption,
     SetOption,
     check_method,
@@ -42,6 +43,7 @@ def compare(
     ] = "all",
     split: SchemeOption = None,
     count: CountOption = None,
+    metrics: MetricsOption = None,
     epochs: EpochsOption = None,
     assignments: SetOption = None,
     directed: DirectedOption = None,
@@ -69,11 +71,12 @@ def compare(
     from adaptkry.report.html import write_report
     from adaptkry.selection.compare import COMPARISON
     from adaptkry.selection.compare import compare as compare_methods
+    from adaptkry.training.data import with_metrics
     from adaptkry.training.fit import choose_device
 
     names = list(METHODS) if methods == "all" else [check_method(name) for name in comma_separated(methods)]
     keep_freed_memory()
-    data = open_graph(graph, data_root, directed, columns)
+    data = with_metrics(open_graph(graph, data_root, directed, columns), metrics)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-comparison"
     provenance = rows.provenance(choose_device(device))

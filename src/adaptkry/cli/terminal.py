@@ -123,7 +123,12 @@ def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> 
         cells = comparison_cells(entry)
         table.add_row(*(escape(cell_text(cells[heading])) for heading in ("method", *measured)))
     console.print(table)
-    typer.echo(best_method([entry for entry in entries if entry["mean"] is not None], metric))
+    ranked = [entry for entry in entries if entry["mean"] is not None]
+    typer.echo(best_method(ranked, metric))
+    for name in ranked[0]["scores"] if ranked else ():
+        if name != metric:
+            means = (f"{entry['method']} {100 * entry['scores'][name]['mean']:.2f}" for entry in ranked)
+            typer.echo(f"test {name} (%): {', '.join(means)}")
     typer.echo("to the best: mean difference to the best method over the splits, with its corrected 95 % interval")
     if is_wide:
         typer.echo("tried: number of settings that were compared on validation nodes")
@@ -192,7 +197,11 @@ def log_suggested(data: "TrainingData", recipe: "Recipe", given: Mapping[str, An
     from adaptkry.models.recipe import recipe as recipe_of
     from adaptkry.training.data import GraphData
 
-    if not isinstance(data, GraphData) or not data.has_suggested(recipe.method):
+    if not isinstance(data, GraphData):
+        return
+    if data.graph.features is None and recipe.structure:
+        log.info(f"{data.name} has no features: degrees and {recipe.structure} columns of its edges are used instead")
+    if not data.has_suggested(recipe.method):
         return
     defaults = recipe_of(recipe.method, **given).to_dict()
     changed = {name: value for name, value in recipe.to_dict().items() if value != defaults[name]}

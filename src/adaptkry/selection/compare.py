@@ -23,6 +23,8 @@ from adaptkry.selection.grid import choose, variations
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import check_resume, checked_callbacks, choose_device, resolve_splits
 from adaptkry.training.loop import Callback
+from adaptkry.training.metrics import check_metrics
+from adaptkry.training.run import Run
 
 COMPARISON = "comparison.json"
 COMPARISON_ROWS = "rows.jsonl"
@@ -35,6 +37,7 @@ def compare(
     splits: Splits | str | None = None,
     *,
     count: int | None = None,
+    metrics: str | Sequence[str] | None = None,
     device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
@@ -53,6 +56,7 @@ def compare(
             `suggest`).
         splits: `Splits`, or the name of a scheme; None as in `fit`. All methods share them.
         count: number of splits of the scheme, as in `fit`.
+        metrics: as in `fit`; the first chooses the settings.
         device: "auto", "cpu" or "cuda".
         out: folder for `comparison.json` and `rows.jsonl`, written after every method.
         resume: keep the finished methods in `out`; those that failed are trained again.
@@ -67,9 +71,10 @@ def compare(
     methods = method_names(methods)
     check_for_any(methods, settings)
     device = str(choose_device(device))
-    source = open_graph(data, "compare")
+    source = open_graph(data, "compare", metrics=metrics)
     checks.classes(source.labels, source.info.class_names)
     splits = resolve_splits(source, splits, count)
+    check_metrics(source.metrics, source.labels, splits)
     with _journal(out, source, splits, settings, resume) if out is not None else nullcontext() as journal:
         about = {"warnings": list(splits.warnings), "graph": source.name, "metric": source.info.metric}
         about |= {"provenance": rows.provenance(choose_device(device))}
@@ -116,8 +121,9 @@ def check_for_any(methods: Sequence[str], settings: dict[str, Any]) -> None:
 def _journal(out: Path | str, source: GraphData, splits: Splits, settings: Mapping[str, Any], resume: bool) -> Journal:
     """Return the journal of the output folder, which records finished methods."""
     texts = {name: repr(value) for name, value in settings.items()}
-    key = training_key([], data=source.digest(splits), settings=texts)
-    request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), **texts}
+    metrics = list(source.metrics)
+    key = training_key([], data=source.digest(splits), settings=texts, metrics=metrics)
+    request = {"metrics": metrics, "graph": source.name, "scheme": splits.scheme, "splits": len(splits), **texts}
     return Journal(out, key, command="compare", request=request, resume=resume)
 
 
@@ -146,12 +152,19 @@ def compare_one(
         "method": method,
         "failed": reason,
         **statistics,
+        "scores": mean_scores(run),
         "seconds": time.perf_counter() - start,
         "parameters": run.parameters,
         "peak_bytes": peak.bytes,
         "tried": tried,
         "rows": of_splits,
     }
+
+
+def mean_scores(run: Run) -> dict[str, dict[str, float | None]]:
+    """Return mean, standard deviation and interval of every metric on test nodes, by name."""
+    tested = [result.test_scores for result in run.results if result.test_scores]
+    return {name: summarise(np.array([one[name] for one in tested])) for name in run.info.metrics or () if tested}
 
 
 def test_scores(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:

@@ -125,6 +125,18 @@ class Ensemble:
 
         return save(self, folder)
 
+    def head_inputs(self, data: Any) -> dict[str, Tensor]:
+        """Return the inputs of the exported head for all nodes of a graph: name -> basis [n, T, d]."""
+        from adaptkry.training.export import head_inputs  # it imports this module
+
+        return head_inputs(self, data)
+
+    def export(self, path: Path | str) -> Path:
+        """Write the head, which maps a basis to class probabilities, as ONNX (.onnx) or torch.export (.pt2)."""
+        from adaptkry.training.export import export  # it imports this module
+
+        return export(self, path)
+
     def __repr__(self) -> str:
         return f"Ensemble({self.trainings} trainings)\n{self.summary()}"
 
@@ -193,8 +205,12 @@ def combine_runs(
         if weight
     }
     metric, first = source.info.metric, parts[0].info
-    validation = score(metric, predicted, source.labels, splits.validation)
-    tested = score(metric, predicted, source.labels, splits.test) if test else [None] * len(splits)
+
+    def scored(masks: Tensor) -> list[dict[str, float]]:  # of each split
+        columns = [score(name, predicted, source.labels, masks) for name in source.metrics]
+        return [dict(zip(source.metrics, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    validation, tested = scored(splits.validation), scored(splits.test) if test else None
     members = sum(weight > 0 for weights in shares for weight in weights)
     settings = {"method": "ensemble", "shares": combine, "members": members}
     provenance = {name: getattr(first, name) for name in ("version", "commit", "device", "torch", "python")}
@@ -202,15 +218,17 @@ def combine_runs(
         Result(
             graph=source.name, settings=settings, split=i, scheme=splits.scheme, seed=0, metric=metric,
             split_seed=splits.seeds[i] if i < len(splits.seeds) else None,
-            validation=validation[i] if i in is_used else None, test=tested[i] if i in is_used else None,
+            validation=validation[i][metric] if i in is_used else None,
+            test=tested[i][metric] if i in is_used and tested else None,
+            validation_scores=validation[i] if i in is_used else None,
+            test_scores=tested[i] if i in is_used and tested else None,
             epoch=-1, failed=None if i in is_used else "all members of the split failed",
             **splits.sizes(i), **provenance,
         )
         for i in range(len(splits))
     ]  # fmt: skip
-    info = replace(
-        first, confusion=split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
-    )
+    counts = split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
+    info = replace(first, metric=metric, metrics=list(source.metrics), confusion=counts)
     ensemble = Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine)
     if used := ensemble.chosen:
         ensemble.predicted = predicted[used]  # [v, n, c]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.inputs import SavedInputs, Scaling, model_inputs
+from adaptkry.models.inputs import Inputs, SavedInputs, Scaling, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
@@ -52,6 +52,7 @@ class RunInfo:
     stored_dtype: str | None = None
     data_digest: str | None = None  # checksum of the data; None if no run folder was requested
     known_as: str | None = None  # the name by which `load` finds the graph; None for files and graphs of users
+    metrics: list[str] | None = None  # all that are reported; None: `metric` only
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
     layout: dict[str, Any] | None = None  # of the tables of a user: names of columns, categories, means (`Layout`)
 
@@ -142,11 +143,15 @@ class Run:
                 If the run uses structure columns, a structure layer or training labels, the training nodes come first,
                 in the same order.
         """
-        graph, scaling = self.checked(open_graph(data, "predict", self.info.layout).graph)
-        inputs = model_inputs(graph, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
+        inputs = self.inputs(data)
         chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
         parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
         return torch.cat(parts, 1).softmax(-1)
+
+    def inputs(self, data: Any) -> Inputs:
+        """Compute the inputs of the model for a graph, with the scaling of the training graph."""
+        graph, scaling = self.checked(open_graph(data, "predict", self.info.layout).graph)
+        return model_inputs(graph, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
 
     def checked(self, graph: Graph) -> tuple[Graph, Scaling | None]:
         """Return a graph with columns in the order of training, and their scaling; refuse one that does not fit."""
@@ -240,6 +245,18 @@ class Run:
 
         return save(self, folder)
 
+    def head_inputs(self, data: Any) -> dict[str, Tensor]:
+        """Return the inputs of the exported head for all nodes of a graph: name -> basis [n, T, d]."""
+        from adaptkry.training.export import head_inputs  # it imports this module
+
+        return head_inputs(self, data)
+
+    def export(self, path: Path | str) -> Path:
+        """Write the head, which maps a basis to class probabilities, as ONNX (.onnx) or torch.export (.pt2)."""
+        from adaptkry.training.export import export  # it imports this module
+
+        return export(self, path)
+
 
 def join_splits(first: Run, second: Run, offset: int) -> Run:
     """Return one run of the members of both, which have the same recipe.
@@ -310,9 +327,9 @@ def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:
 
 def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     """Return one line: the mean and standard deviation of the test scores of the chosen results."""
-    scores = np.array([result.test for result in chosen if result.test is not None]) * 100
-    spread = f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else ""
-    mean = f"{scores.mean():.2f}{spread}" if len(scores) else "-"
+    scores = [(result.test_scores or {}) | {info.metric: result.test} for result in chosen if result.test is not None]
+    names = info.metrics or [info.metric]
+    means = [f"{name} {mean_text([one[name] for one in scores if name in one])} %" for name in names]
     splits = len({result.split for result in chosen})
     count = "one training" if len(scores) == 1 else f"mean ± std over {len(scores)} trainings"
     count = "" if name.startswith("ensemble") else f"{count}, "  # an ensemble has one result per split
@@ -320,4 +337,15 @@ def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     untested = len(chosen) - len(scores) - failures
     notes = [f"{number} {text}, " for number, text in ((failures, "failed"), (untested, "not tested")) if number]
     over = f"{count}{''.join(notes)}{splits} {info.scheme} split{'s' * (splits != 1)}"
-    return f"{name} on {info.graph}: test {info.metric} {mean} % ({over})"
+    return f"{name} on {info.graph}: test {', '.join(means)} ({over})"
+
+
+def mean_text(scores: Sequence[float | None]) -> str:
+    """Return mean and standard deviation of scores in per cent, as text.
+
+    >>> mean_text([0.5, 0.7]), mean_text([])
+    ('60.00 ± 14.14', '-')
+    """
+    known = np.array([score for score in scores if score is not None]) * 100
+    spread = f" ± {known.std(ddof=1):.2f}" if len(known) > 1 else ""
+    return f"{known.mean():.2f}{spread}" if len(known) else "-"

@@ -338,12 +338,13 @@ def _check_inputs(run: Run) -> None:
     uses_nodes = bool(recipe.structure or recipe.structure_layer or recipe.uses_training_labels)
     needed = {"nodes", "is_directed"} if uses_nodes else set()
     needed |= {"structure_scale"} if recipe.structure else set()
+    needed |= {"degree_scaling"} if recipe.structure and not run.features else set()
     needed |= {"feature_map"} if recipe.reduce and run.features > recipe.reduce else set()
     maps = {name for name in saved if name.startswith("structure_")} - {"structure_scale"}
     _require(needed == saved.keys() - maps - {"node_ids"} and bool(maps) == bool(recipe.structure), "its saved inputs")
     nodes = int(saved["nodes"]) if uses_nodes else 0
     sizes = {"nodes": (), "is_directed": (), "structure_scale": (), "feature_map": (run.features, recipe.reduce)}
-    sizes |= {"node_ids": (32,)} | {name: (nodes, recipe.structure) for name in maps}
+    sizes |= {"node_ids": (32,), "degree_scaling": (2, len(maps))} | {name: (nodes, recipe.structure) for name in maps}
     _require(all(t.shape == sizes[name] for name, t in saved.items()), "saved inputs of the right shape")
     mixed = run.shape.terms if recipe.is_exact else len(recipe.taus)
     for name, size in (("basis_mix", mixed), ("labels", nodes)):
@@ -354,7 +355,8 @@ def _check_inputs(run: Run) -> None:
 
 def _check_info(info: RunInfo, classes: int, features: int) -> None:
     """Refuse names and sizes that do not fit."""
-    pick_metric(info.metric)
+    for name in [info.metric, *(info.metrics or ())]:
+        pick_metric(name)
     _require(info.class_names is None or len(info.class_names) >= classes, "a name per class")
     _require(info.feature_names is None or len(info.feature_names) == features, "a name per feature")
     layout = None if info.layout is None else Layout.from_dict(info.layout)
