@@ -36,6 +36,7 @@ def test_fit_writes_a_run_folder_named_after_the_folder_of_the_files(ring):
         "journal.jsonl",
         "run.json",
         "weights.safetensors",
+        "calibration.safetensors",
         "rows.jsonl",
         "curves.csv",
         "picture.png",
@@ -48,7 +49,7 @@ def test_fit_writes_a_run_folder_named_after_the_folder_of_the_files(ring):
 def test_predict_writes_class_names_and_probabilities_for_every_node(ring, files, run, tmp_path):
     run("predict", ring / "run", *files, "--out", "p.csv")
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
-    assert [row["node"] for row in rows[:2]] == ["n0", "n1"]
+    assert [row["id"] for row in rows[:2]] == ["n0", "n1"]
     right = sum(row["class"] == ("<b>odd</b>" if i % 2 else "even") for i, row in enumerate(rows))
     assert right > 55
     assert sum(float(value) for name, value in rows[0].items() if name.startswith("p(")) == pytest.approx(1, abs=1e-4)

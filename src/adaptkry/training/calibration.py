@@ -143,7 +143,7 @@ def reliability(probabilities: Tensor, classes: Tensor, bins: int = RELIABILITY_
 def expected_calibration_error(probabilities: Tensor, classes: Tensor, bins: int = RELIABILITY_BINS) -> float:
     """Return the mean of |accuracy - confidence| over bins of equal width, weighted by their counts.
 
-    >>> expected_calibration_error(torch.tensor([[0.9, 0.1], [0.1, 0.9]]), torch.tensor([0, 0]))
+    >>> round(expected_calibration_error(torch.tensor([[0.9, 0.1], [0.1, 0.9]]), torch.tensor([0, 0])), 6)
     0.4
     """
     found = [one for one in reliability(probabilities, classes, bins) if one["count"]]
