@@ -413,7 +413,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ak.compare([GRAPH, GRAPH], ["mlp"]), ValueError, "must have different names; got csbm 2 times"),
     (lambda: ak.compare([GRAPH, None], ["mlp"]), TypeError, "a graph must be a name, a path"),
     (lambda: ak.compare(["csbm", "csbmm"], ["mlp"]), ValueError, "Did you mean 'csbm'"),
-    (lambda: ak.compare(["csbm", GRAPH], ["mlp"], SPLITS), ValueError, "got one Splits"),
+    (lambda: ak.compare(["csbm-directed", GRAPH], ["mlp"], SPLITS), ValueError, "got one Splits"),
     (lambda: ak.compare([GRAPH, ak.directed_csbm()], ["mlp"], [SPLITS]), ValueError, "got a list of 1"),
     (lambda: ak.compare([], ["mlp"]), ValueError, "got an empty list"),
     (lambda: ak.compare(ak.Graph(EDGES, X), ["mlp"]), ValueError, "none of 60 nodes has a label"),
