@@ -48,7 +48,7 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.density
 	$(BIN)/python -m benchmarks.ensemble
 	$(BIN)/python -m benchmarks.fit_overhead
-	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python -m benchmarks.results_page
 
 # Some 20 minutes: bugs that the tests must notice (tests/mutants.toml). For some of them: make mutants ONLY=graphs/splits
 mutants: $(READY)

@@ -1,4 +1,4 @@
-"""Docstrings for mkdocstrings: formulas in the notation of the other documents, names of arguments on one line."""
+"""Docstrings for mkdocstrings: formulas in the notation of the other documents, examples as code."""
 
 import re
 import textwrap
@@ -6,6 +6,7 @@ import textwrap
 import griffe
 
 NAMES = re.compile(r"^( +\w+(?:, \w+)*,)\n +(\w+(?:, \w+)*:)", re.MULTILINE)  # of arguments, on two lines
+EXAMPLE = re.compile(r"^( *)>>> .*(?:\n\1.*\S.*)*", re.MULTILINE)
 BLOCK = re.compile(r"^([ \t]*)\.\. math::[ \t]*(.*(?:\n(?:\1[ \t]+\S.*|[ \t]*(?=\n\1[ \t]+\S)))*)", re.MULTILINE)
 
 
@@ -19,10 +20,11 @@ class Docstrings(griffe.Extension):
 
 
 def converted(text: str) -> str:
-    r"""Return a docstring with its formulas between dollar signs, and each list of names on one line.
+    r"""Return a docstring with its formulas between dollar signs, each list of names on one line, and examples as code.
 
     >>> converted("Let :math:`x` be\n\n.. math:: x^2\n    + 1\n\nend")
     'Let $x$ be\n\n$$x^2 + 1$$\n\nend'
     """
     text = NAMES.sub(r"\1 \2", re.sub(r":math:`([^`]*)`", r"$\1$", text))
+    text = EXAMPLE.sub(lambda found: f"{found[1]}```python\n{found[0]}\n{found[1]}```", text)
     return BLOCK.sub(lambda found: f"{found[1]}$${' '.join(textwrap.dedent(found[2]).split())}$$", text)

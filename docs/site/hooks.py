@@ -23,14 +23,8 @@ API = {  # page -> packages whose public names it shows
 
 
 def on_files(files, config):
-    """Add the pages that have their text elsewhere: README, changelog, contributing, notebooks, API reference."""
-    pages = {"index.md": _from_root("README.md"), "changelog.md": _from_root("CHANGELOG.md")}
-    pages["contributing.md"] = _from_root("CONTRIBUTING.md")
-    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
-        pages[f"notebooks/{path.stem}.md"] = notebook(path)
-    for name, (title, packages) in API.items():
-        pages[f"api/{name}.md"] = reference(title, packages)
-    for name, text in pages.items():
+    """Add the pages that have their text elsewhere."""
+    for name, text in made_pages().items():
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -40,10 +34,18 @@ def on_page_content(text, page, config, files):  # noqa: ARG001  as MkDocs calls
     return FORMULA.sub(lambda found: convert(html.unescape(found[3]).strip(), found[2] == "["), text)
 
 
+def made_pages() -> dict[str, str]:
+    """Return the pages that have their text elsewhere: README, changelog, contributing, notebooks, API reference."""
+    pages = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+    texts = {page: _from_root(name) for page, name in pages.items()}
+    texts |= {f"notebooks/{path.stem}.md": notebook(path) for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
+    return texts | {f"api/{name}.md": reference(title, packages) for name, (title, packages) in API.items()}
+
+
 def _from_root(name: str) -> str:
     """Return a document of the root, with links as seen from docs/."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    text = re.sub(r"\]\(docs/", "](", text)
+    text = text.replace("](docs/", "](").replace(".ipynb)", ".md)")
     return re.sub(r"\]\((CHANGELOG|CONTRIBUTING)\.md", lambda found: f"]({found[1].lower()}.md", text)
 
 
