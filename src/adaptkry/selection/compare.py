@@ -184,8 +184,8 @@ def _journal(
     metrics = [list(one.metrics) for one in sources]
     data = digests[0] if len(digests) == 1 else named
     key = training_key([], data=data, settings=texts, metrics=metrics[0] if len(metrics) == 1 else metrics)
-    parts: dict[str, list] = {"metrics": metrics, "graph": [one.name for one, _ in pairs]}
-    parts |= {"scheme": [own.scheme for _, own in pairs], "splits": [len(own) for _, own in pairs]}
+    parts: dict[str, list] = {"graph": [one.name for one, _ in pairs], "scheme": [own.scheme for _, own in pairs]}
+    parts |= {"splits": [len(own) for _, own in pairs], "metrics": metrics}
     request = {name: part[0] if len(part) == 1 else part for name, part in parts.items()}
     return Journal(out, key, command="compare", request=request | texts, resume=resume)
 
