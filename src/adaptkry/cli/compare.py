@@ -27,8 +27,8 @@ from adaptkry.cli.options import (
 from adaptkry.cli.report_step import ReportOption, report_step
 from adaptkry.common.lookup import pick
 
-FORMATS = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
-TABLE_FILES = [f"table{suffix}" for suffix in FORMATS.values()]
+TABLE_FORMATS = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
+TABLE_FILES = [f"table{suffix}" for suffix in TABLE_FORMATS.values()]
 EXAMPLES = (
     "adaptkry compare csbm --methods adaptkry,gcn,mlp",
     "adaptkry compare cora --methods all",
@@ -96,7 +96,7 @@ def compare(
 
     names = list(METHODS) if methods == "all" else [check_method(name) for name in comma_separated(methods)]
     if table_format is not None:
-        pick(FORMATS, table_format, "format of tables")
+        pick(TABLE_FORMATS, table_format, "format of tables")
     keep_freed_memory()
     options = graph_options(graph, data_root, directed, columns)
     data = open_graphs([with_metrics(open_graph(paths, *others), metrics) for paths, *others in options])
