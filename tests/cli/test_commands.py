@@ -176,6 +176,25 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
     assert all((tmp_path / path).exists() for path in again["figures"])
 
 
+def test_compare_of_several_graphs_writes_a_table_for_a_paper(run, files, tmp_path):
+    (tmp_path / "mine").mkdir()
+    for path in files:
+        (tmp_path / "mine" / path.name).write_bytes(path.read_bytes())
+    words = ["compare", "csbm,mine", "--methods", "mlp,sgc", "--splits", "2", "--split", "stratified"]
+    words += ["--epochs", "10", "--out", "table"]
+    found = run(*words)
+    assert "over 2 graphs" in json.loads((tmp_path / "table" / "facts.json").read_text())["lead"]
+    assert "mean rank" in found
+    assert "Test accuracy (%) on mine" in found
+    for suffix, option in (("md", "markdown"), ("tex", "latex"), ("csv", "csv")):
+        printed = run(*words, "--resume", "--format", option, "--no-report")
+        assert printed == " ".join((tmp_path / "table" / f"table.{suffix}").read_text().split())
+    document = json.loads(run(*words, "--resume", "--baseline", "mlp", "--json"))
+    assert [Path(path).name for path in document["tables"]] == ["table.md", "table.tex", "table.csv"]
+    assert "better than mlp" in (tmp_path / "table" / "table.md").read_text()
+    assert [one["graph"] for one in document["methods"]] == ["csbm", "csbm", "mine", "mine"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
