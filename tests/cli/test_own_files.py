@@ -4,6 +4,7 @@ import csv
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ from adaptkry.graphs.load import load
 from adaptkry.training.fit import fit
 from adaptkry.training.run_folder import load_run
 
-NAMES = {"source": "from", "target": "to", "weight_column": "kg", "id_column": "person", "label_column": "group"}
+NAMES: dict[str, Any] = {
+    "source": "from", "target": "to", "weight_column": "kg", "id_column": "person", "label_column": "group"
+}  # fmt: skip
 OPTIONS = [word for name, column in NAMES.items() for word in (f"--{name.replace('_', '-')}", column)]
 QUICK = ["--epochs", 20, "--splits", 2, "--degree", 2, "--no-report"]
 

@@ -30,7 +30,7 @@ from adaptkry.cli import (
 )
 from adaptkry.common.errors import is_declared, reason
 from adaptkry.common.files import DISK_FULL, named_error
-from adaptkry.common.version import VERSION
+from adaptkry.common.version import VERSION, commit
 
 USER_ERROR, BUG = 2, 70  # exit codes; 70 is EX_SOFTWARE in sysexits.h
 
@@ -78,7 +78,7 @@ app = typer.Typer(
 def show_version(is_given: bool) -> None:
     """Print the version and exit."""
     if is_given:
-        typer.echo(f"adaptkry {VERSION}")
+        typer.echo(f"adaptkry {VERSION} (commit {commit()})")
         raise typer.Exit
 
 

@@ -79,7 +79,7 @@ def auto(
     from adaptkry.selection.auto import auto as search
     from adaptkry.training.data import with_metrics
     from adaptkry.training.fit import choose_device
-    from adaptkry.training.predict import write_csv
+    from adaptkry.training.predict import write_predictions
 
     seconds = time_limit(limit)
     keep_freed_memory()
@@ -120,7 +120,9 @@ def auto(
 
     def make_predictions() -> dict[str, str]:
         if not (was_complete and predictions.exists()):
-            write_csv(predictions, result.ensemble, data, result.ensemble.predicted)
+            kept = result.ensemble.predicted
+            models = None if kept is None else lambda numbers: kept[:, numbers]
+            write_predictions(predictions, result.ensemble, data, models=models)
         return {"predictions": str(predictions)}
 
     found, code = report_step(folder, make_predictions, what="predictions")

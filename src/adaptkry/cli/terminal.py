@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adaptkry.graphs.splits import Splits
     from adaptkry.models.recipe import Recipe
     from adaptkry.selection.auto_result import AutoResult
+    from adaptkry.selection.comparison_table import ComparisonTable
     from adaptkry.training.data import TrainingData
     from adaptkry.training.run import Run
 
@@ -107,13 +108,14 @@ def print_checks(checks: Sequence[dict]) -> None:
     Console().print(table)
 
 
-def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> None:
+def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits", graph: str = "") -> None:
     """Print the methods, best first; then the methods that could not run, with the reason."""
     from adaptkry.report.comparison_report import best_method, comparison_cells
     from adaptkry.report.elements import cell_text
 
     console = Console()
-    table = Table(title=f"Test {metric} (%), the same {splits.label} for all")
+    on = f" on {graph}" if graph else ""
+    table = Table(title=escape(f"Test {metric} (%){on}, the same {splits.label} for all"))
     measured = ["mean ± std", "to the best", "seconds"]
     is_wide = console.width >= 110
     measured += ["95 % interval", "parameters", "peak MiB", "tried"] if is_wide else []
@@ -137,6 +139,22 @@ def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> 
     for entry in entries:
         if entry["failed"]:
             show(f"{entry['method']} could not run: {escape(entry['failed'])}")
+
+
+def print_comparison_table(found: "ComparisonTable") -> None:
+    """Print one line per method, one column per graph, and what the marks mean."""
+    first, *others = found.columns()
+    table = Table(Column(first, no_wrap=True), *(Column(escape(name), justify="right") for name in others))
+    for row in found.rows(markup):
+        table.add_row(*row)
+    Console().print(table)
+    typer.echo(found.note())
+
+
+def markup(mean: str, width: str, is_best: bool, mark: str) -> str:
+    """Return a cell of the table of a comparison, the best in bold."""
+    text = f"{mean} ± {width}" if width else mean
+    return " ".join(part for part in (f"[bold]{text}[/bold]" if is_best else text, mark) if part)
 
 
 def print_reproduction(outcomes: dict, missing: dict[str, str], replaced: list[str], failed: list[str]) -> None:

@@ -11,6 +11,7 @@ MixedDirection = Literal["out-in", "in-out"]  # products of the matrices of two 
 Normalisation = Literal["symmetric", "row", "column"]  # of the propagation matrix
 ExecutorName = Literal["inline", "processes", "dask"]
 StoredDtype = Literal["float32", "bfloat16"]
+SetKind = Literal["threshold", "adaptive", "randomised"]  # of prediction sets
 Task = Literal["classification", "multilabel", "regression"]
 
 SCHEMES: tuple[str, ...] = get_args(Scheme)  # how nodes are divided into train, validation and test
@@ -19,6 +20,7 @@ MIXED_DIRECTIONS: tuple[str, ...] = get_args(MixedDirection)
 DIRECTIONS: tuple[str, ...] = STORED_DIRECTIONS + MIXED_DIRECTIONS  # directions of a recipe
 EXECUTORS: tuple[str, ...] = get_args(ExecutorName)  # what computes the blocks of a basis folder
 STORED_DTYPES: tuple[str, ...] = get_args(StoredDtype)  # types of the numbers in a basis folder
+SET_KINDS: tuple[str, ...] = get_args(SetKind)
 TASKS: tuple[str, ...] = get_args(Task)  # what is predicted: a class, several labels, or numbers
 METRICS: dict[str, tuple[str, ...]] = {  # of each task; the first is its default
     "classification": ("accuracy", "balanced_accuracy", "macro_f1", "roc_auc", "average_precision"),

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import platform
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 
 from adaptkry.common.files import checked_path, named_error
-from adaptkry.common.version import VERSION
+from adaptkry.common.version import VERSION, commit
 
 log = logging.getLogger("adaptkry")
 
@@ -39,16 +38,6 @@ def provenance(device: str | torch.device = "cpu") -> dict[str, str]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-
-
-def commit() -> str:
-    """The commit of the checkout, followed by + if files were changed since; "unknown" outside a checkout."""
-    folder = Path(__file__).parent
-    try:
-        command = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def append(path: Path | str, rows: Iterable[dict]) -> None:

@@ -115,9 +115,10 @@ def is_reduced(graph: Graph, recipe: Recipe) -> bool:
 
 
 def reduction(graph: Graph, recipe: Recipe, scaling: Scaling | None, device: torch.device | str) -> Tensor:
-    """Return the map [d, r] from scaled features to columns of mean square 1, by a truncated SVD of the features.
+    """Return the map [d, r] from scaled features to their main directions, by a truncated SVD of the features.
 
-    It is kept for the next recipe, since a search trains many of them on the same graph.
+    Columns have length 1, so that rows keep their length and the weakest directions, mostly noise, stay small. It is
+    kept for the next recipe, since a search trains many of them on the same graph.
     """
     kept, key = REDUCTIONS.setdefault(graph, {}), (recipe.normalise, recipe.standardise, recipe.reduce)
     if key not in kept:
@@ -125,8 +126,7 @@ def reduction(graph: Graph, recipe: Recipe, scaling: Scaling | None, device: tor
         logger.info("%s: a truncated SVD reduces %d feature columns to %d", name, width, recipe.reduce)
         x = features_for_products(graph, recipe, scaling)  # [n, d]
         matrix = sparse_tensor(x, device) if sp.issparse(x) else torch.from_numpy(x).to(device)
-        _, s, V = truncated_svd(matrix, recipe.reduce, iterations=2)  # about the right columns suffice
-        kept[key] = (V * (graph.nodes**0.5 / s.clamp(min=1e-6 * float(s[0])))).cpu()
+        kept[key] = truncated_svd(matrix, recipe.reduce, iterations=2)[2].cpu()  # about the right columns suffice
     return kept[key]
 
 

@@ -7,17 +7,30 @@ runs; the members of one part have the same shape.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from adaptkry.graphs.splits import Splits
+from adaptkry.training.calibration import Calibration, Predictions, calibrate, some_nodes
 from adaptkry.training.data import TrainingData
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.results import Result
-from adaptkry.training.run import Run, RunInfo, WeightedPart, require_success, summary_line, weighted_probabilities
+from adaptkry.training.run import (
+    Run,
+    RunInfo,
+    WeightedPart,
+    averaged,
+    model_probabilities,
+    prediction_sets,
+    require_success,
+    summary_line,
+)
+
+if TYPE_CHECKING:
+    from adaptkry.training.predictor import Predictor
 
 
 @dataclass(repr=False)
@@ -29,7 +42,8 @@ class Ensemble:
     results: list[Result]  # one per split
     info: RunInfo
     combine: str = "mean"  # how the shares were chosen: "mean" or "greedy"
-    predicted: Tensor | None = None  # class probabilities of the training graph's nodes [n, c]; None if it was loaded
+    predicted: Tensor | None = None  # probabilities of the training graph's nodes by each model [v, n, c], if new
+    calibration: Calibration | None = None  # of the splits that did not fail; None if it was not tested
 
     @property
     def main(self) -> Run:
@@ -69,22 +83,41 @@ class Ensemble:
         return "\n".join([*lines, summary_line(name, self.results, self.info)])
 
     def weighted_parts(self) -> list[WeightedPart]:
-        """Return the parts, without unused members, and the weight of each member in a prediction: they sum to 1."""
-        splits = len(require_success(self.results, self.chosen))
+        """Return the parts, without unused members, and the shares of their members in each split."""
+        splits = {split: v for v, split in enumerate(require_success(self.results, self.chosen))}
         found = []
         for part, shares in zip(self.parts, self.shares, strict=True):
             used = [i for i, share in enumerate(shares) if share > 0]
+            weights = torch.zeros(len(splits), len(used))
+            for column, i in enumerate(used):
+                weights[splits[part.members[i].split], column] = shares[i]
             if used:
-                found.append((part.only(used), torch.tensor([shares[i] / splits for i in used])))
+                found.append((part.only(used), weights))
         return found
 
-    def probabilities(self, data: Any) -> Tensor:
-        """Predict class probabilities, averaged over the splits: [n, c]; `data` as in `fit`."""
-        return weighted_probabilities(self.weighted_parts(), data)
+    def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
+        """Predict class probabilities, averaged over the splits: [n, c]; see `Run.probabilities`."""
+        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; `info.class_names` has the names of classes."""
         return self.probabilities(data).argmax(1)
+
+    def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
+        """Predict a set of classes for every node: bool [n, c]; see `Run.prediction_sets`."""
+        return prediction_sets(self, data, level, kind)
+
+    def predictor(self, data: Any) -> "Predictor":
+        """Return a predictor, which keeps the basis of a graph: it answers for some nodes and follows changes."""
+        from adaptkry.training.predictor import Predictor  # it imports this module
+
+        return Predictor(self, data)
+
+    def predict_frame(self, data: Any, **options: Any) -> Any:
+        """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""
+        from adaptkry.training.predict import predict_frame  # it imports this module
+
+        return predict_frame(self, data, **options)
 
     def save(self, folder: Path | str) -> Path:
         """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
@@ -196,8 +229,22 @@ def combine_runs(
     ]  # fmt: skip
     counts = split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
     info = replace(first, metric=metric, metrics=list(source.metrics), confusion=counts)
-    mean = predicted[sorted(is_used)].mean(0) if is_used else None
-    return Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine, mean)
+    ensemble = Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine)
+    if used := ensemble.chosen:
+        ensemble.predicted = predicted[used]  # [v, n, c]
+        if test:
+            masks = (splits.validation[used], splits.test[used])
+            ensemble.calibration = calibrate(*(_predictions(ensemble.predicted, source.labels, m) for m in masks))
+    return ensemble
+
+
+def _predictions(models: Tensor, labels: Tensor, masks: Tensor) -> list[Predictions]:
+    """Return the predictions of each model [v, n, c] at its mask [v, n]."""
+    found = []
+    for p, mask in zip(models, some_nodes(masks), strict=True):
+        numbers = mask.nonzero()[:, 0]
+        found.append(Predictions(numbers, labels[numbers], p[numbers].double().clamp(min=1e-30).log()))
+    return found
 
 
 def score(metric: str, predicted: Tensor, labels: Tensor, masks: Tensor) -> list[float]:

@@ -21,12 +21,13 @@ from adaptkry.common.lookup import pick
 from adaptkry.models import batched
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import FixedNoise
+from adaptkry.training.calibration import Calibration, tempered
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.run import Run, WeightedPart
 
 
 class Head(nn.Module):
-    """The members of one part: basis [m, T, d] -> class probabilities [m, c], averaged with weights [b]."""
+    """The members of one part: basis [m, T, d] -> their share [v, b] of the probabilities of each model [v, m, c]."""
 
     def __init__(self, part: Run, shares: Tensor):
         super().__init__()
@@ -37,25 +38,28 @@ class Head(nn.Module):
         self.register_buffer("shares", shares.float())
 
     def forward(self, basis: Tensor) -> Tensor:
-        """Predict class probabilities [m, c]."""
+        """Predict the share of each model's class probabilities [v, m, c]."""
         shares = self.get_buffer("shares")
         weights = {name: self.get_buffer(buffer) for name, buffer in self.names.items()}
-        rows = torch.arange(basis.shape[0], device=basis.device).expand(len(shares), -1)  # [b, m]
+        rows = torch.arange(basis.shape[0], device=basis.device).expand(shares.shape[1], -1)  # [b, m]
         mask = torch.ones_like(rows, dtype=basis.dtype)[:, :, None]
         logits = batched.logits(self.shape, weights, weights, basis.transpose(0, 1), rows, mask)  # [b, m, c]
-        return torch.einsum("b,bmc->mc", shares, logits.softmax(-1))
+        return torch.einsum("vb,bmc->vmc", shares, logits.softmax(-1))
 
 
 class Heads(nn.Module):
-    """The heads of all parts, each with a basis of its own: bases [m, T, d] -> the sum of their probabilities."""
+    """The heads of all parts, each with a basis of its own: bases [m, T, d] -> calibrated probabilities [m, c]."""
 
-    def __init__(self, parts: Sequence[WeightedPart]):
+    def __init__(self, parts: Sequence[WeightedPart], calibration: Calibration | None):
         super().__init__()
         self.heads = nn.ModuleList(Head(part, shares) for part, shares in parts)
+        temperatures = torch.ones(len(parts[0][1])) if calibration is None else calibration.temperatures.float()
+        self.register_buffer("temperatures", temperatures)
 
     def forward(self, *bases: Tensor) -> Tensor:
         """Predict class probabilities [m, c]."""
-        return torch.stack([head(basis) for head, basis in zip(self.heads, bases, strict=True)]).sum(0)
+        models = torch.stack([head(basis) for head, basis in zip(self.heads, bases, strict=True)]).sum(0)
+        return tempered(models, self.get_buffer("temperatures")).mean(0)
 
 
 def head_inputs(run: Run | Ensemble, data: Any) -> dict[str, Tensor]:
@@ -81,7 +85,7 @@ def export(run: Run | Ensemble, path: Path | str) -> Path:
     """
     path = check_output_file(path, [], is_export)
     write_as = pick({".onnx": onnx_bytes, ".pt2": program_bytes}, path.suffix, "kind of file")
-    module = Heads(exported_parts(run)).eval()
+    module = Heads(exported_parts(run), run.calibration).eval()
     example = tuple(torch.zeros(3, terms, columns) for _, terms, columns in input_shapes(run).values())
     names = run.info.class_names or [str(c) for c in range(run.classes)]
     content = write_as(module, example, json.dumps(list(names)[: run.classes]))

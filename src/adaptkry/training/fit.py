@@ -23,6 +23,7 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
+from adaptkry.training.calibration import Calibration, calibrate, gathered, some_nodes
 from adaptkry.training.checkpoint import CHECKPOINT, Checkpointer
 from adaptkry.training.data import (
     BatchOptions,
@@ -363,7 +364,20 @@ def build_run(
         run.predicted = predicted_probabilities(shape, best, prepared.batches)
     if confusion is not None:
         info.confusion = confusion[run.chosen].sum(0).tolist()
+    if test and run.chosen:
+        run.calibration = calibrated(run, best, prepared.batches, source.labels, splits)
     return run
+
+
+def calibrated(run: Run, weights: Weights, batches: Batches, labels: Tensor, splits: Splits) -> Calibration:
+    """Calibrate the chosen members on their validation nodes, and measure that on their test nodes."""
+    chosen = run.chosen
+    used = {name: w[chosen] for name, w in weights.items()}
+    of_model = [run.members[i].split for i in chosen]
+    masks = torch.cat([some_nodes(mask[of_model]) for mask in (splits.validation, splits.test)])  # bool [2 v, n]
+    chunks = chunk_logits(run.shape, used, batches.chunks(masks.any(0)), batches.operator)
+    found = gathered(chunks, masks, labels)
+    return calibrate(found[: len(chosen)], found[len(chosen) :])
 
 
 def predicted_probabilities(shape: ModelShape, weights: Weights, batches: Batches) -> Tensor:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,15 +11,19 @@ from torch import Tensor
 
 from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.inputs import Inputs, SavedInputs, model_inputs
+from adaptkry.models.inputs import Inputs, SavedInputs, Scaling, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
+from adaptkry.training.calibration import Calibration, checked_kind, checked_level, tempered
 from adaptkry.training.data import open_graph
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.memory_estimate import check_prediction
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
+
+if TYPE_CHECKING:
+    from adaptkry.training.predictor import Predictor
 
 STATISTICS = ("norm", "basis_mix", "labels")  # prefixes of names that are saved with the weights, but not learned
 
@@ -66,6 +70,7 @@ class Run:
     info: RunInfo
     predicted: Tensor | None = None  # class probabilities of all nodes [b, n, c], if `fit` was asked to keep them
     saved_inputs: SavedInputs = field(default_factory=dict)
+    calibration: Calibration | None = None  # of the chosen members; None if `fit` was called with test=False
 
     @property
     def main(self) -> "Run":
@@ -127,6 +132,7 @@ class Run:
             results=[self.results[i] for i in keep],
             info=replace(self.info, confusion=None),  # which counts all members
             predicted=None if self.predicted is None else self.predicted[keep],
+            calibration=None,  # it is that of the chosen members
         )
 
     @torch.no_grad()
@@ -145,7 +151,11 @@ class Run:
 
     def inputs(self, data: Any) -> Inputs:
         """Compute the inputs of the model for a graph, with the scaling of the training graph."""
-        graph = open_graph(data, "predict", self.info.layout).graph
+        graph, scaling = self.checked(open_graph(data, "predict", self.info.layout).graph)
+        return model_inputs(graph, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
+
+    def checked(self, graph: Graph) -> tuple[Graph, Scaling | None]:
+        """Return a graph with columns in the order of training, and their scaling; refuse what does not fit."""
         ordered = self._with_columns_in_order(graph)
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.features:
@@ -159,9 +169,8 @@ class Run:
             )
         self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
-        scaling = None if saved is None else (saved[0], saved[1])
         check_prediction(ordered, self.shape.recipe, len(self.members))
-        return model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
+        return ordered, None if saved is None else (saved[0], saved[1])
 
     def _names(self) -> str:
         """Return the first names of features, if they are known, for a message."""
@@ -193,17 +202,44 @@ class Run:
         return f"Run({len(self.members)} trainings)\n{self.summary()}"
 
     def weighted_parts(self) -> "list[WeightedPart]":
-        """Return the chosen members, and the weight of each in a prediction: they sum to 1."""
+        """Return the chosen members, each of which is a model of its own."""
         chosen = require_success(self.results, self.chosen)
-        return [(self.only(chosen), torch.full((len(chosen),), 1 / len(chosen)))]
+        return [(self.only(chosen), torch.eye(len(chosen)))]
 
-    def probabilities(self, data: Any) -> Tensor:
-        """Predict class probabilities, averaged over the chosen members: [n, c]; `data` as in `fit`."""
-        return weighted_probabilities(self.weighted_parts(), data)
+    def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
+        """Predict class probabilities, averaged over the chosen members: [n, c].
+
+        Args:
+            data: as in `fit`.
+            calibrated: whether to apply temperature scaling (see `training/calibration.py`), if the run has it.
+        """
+        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes."""
         return self.probabilities(data).argmax(1)
+
+    def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
+        """Predict a set of classes for every node, which holds its class with about this probability: bool [n, c].
+
+        Args:
+            data: as in `fit`.
+            level: such as 0.9.
+            kind: "threshold" (the smallest sets), "adaptive" (never empty), or "randomised" adaptive sets.
+        """
+        return prediction_sets(self, data, level, kind)
+
+    def predictor(self, data: Any) -> "Predictor":
+        """Return a predictor, which keeps the basis of a graph: it answers for some nodes and follows changes."""
+        from adaptkry.training.predictor import Predictor  # it imports this module
+
+        return Predictor(self, data)
+
+    def predict_frame(self, data: Any, **options: Any) -> Any:
+        """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""
+        from adaptkry.training.predict import predict_frame  # it imports this module
+
+        return predict_frame(self, data, **options)
 
     def save(self, folder: Path | str) -> Path:
         """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
@@ -246,16 +282,40 @@ def join_splits(first: Run, second: Run, offset: int) -> Run:
         results=first.results + [replace(result, split=result.split + offset) for result in second.results],
         info=replace(first.info, confusion=None),
         predicted=torch.cat(predicted) if len(predicted) == 2 else None,
+        calibration=None,
     )
 
 
-WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them [b]
+WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them in each model of the run [v, b]
 
 
-def weighted_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
-    """Average the class probabilities of members with their weights: [n, c]."""
+def model_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
+    """Predict class probabilities with every model (chosen member, or split of an ensemble): [v, n, c]."""
     graph = open_graph(data, "predict", parts[0][0].info.layout)
-    return torch.stack([torch.einsum("b,bnc->nc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+    return torch.stack([torch.einsum("vb,bnc->vnc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+
+
+def averaged(models: Tensor, calibration: Calibration | None) -> Tensor:
+    """Average the probabilities of all models [v, n, c], each with its temperature: [n, c]."""
+    return (models if calibration is None else tempered(models, calibration.temperatures)).mean(0)
+
+
+def require_calibration(calibration: Calibration | None) -> Calibration:
+    """Return the calibration of a run; raise an error if it has none."""
+    if calibration is None:
+        raise ValueError(
+            "prediction sets need a run that was tested, since its calibration is measured then; got a run with "
+            "test=False, or some members of a run. Use the run that `fit` or `auto` returned, with test=True."
+        )
+    return calibration
+
+
+def prediction_sets(run: Any, data: Any, level: float, kind: str) -> Tensor:
+    """Return the prediction sets of a run or an ensemble: bool [n, c]."""
+    level, kind = checked_level(level), checked_kind(kind)
+    calibration = require_calibration(run.calibration)
+    models = model_probabilities(run.weighted_parts(), data)
+    return calibration.sets(models, torch.arange(models.shape[1]), level, kind)
 
 
 def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:

@@ -141,7 +141,7 @@ def _plain(name: str) -> str | float:
 
 def _items(data: Any) -> list[Any]:
     """One path or data frame, or several, as a list."""
-    is_several = isinstance(data, Iterable) and not isinstance(data, str | Path) and not is_frame(data)
+    is_several = isinstance(data, Iterable) and not isinstance(data, str | Path | dict) and not is_frame(data)
     given: list[Any] = list(data) if is_several else [data]
     if not given or "" in [path for path in given if isinstance(path, str)]:
         what = "an empty path" if given else "an empty list"
