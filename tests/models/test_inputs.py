@@ -166,11 +166,11 @@ def wide(is_sparse: bool) -> Graph:
 def test_wide_features_are_reduced_to_the_columns_of_a_dense_svd(is_sparse):
     graph, recipe = wide(is_sparse), Recipe(reduce=29, degree=2)
     x, saved = input_columns(graph, recipe)
-    U, _, _ = np.linalg.svd(graph.x.double().numpy(), full_matrices=False)
-    expected = U[:, :29] * 90**0.5  # up to rotation, since the last value left out is small
+    U, s, _ = np.linalg.svd(graph.x.double().numpy(), full_matrices=False)
+    expected = U[:, :29] * s[:29]  # up to signs
     assert x.shape == (90, 29) == (90, column_count(graph, recipe))
-    np.testing.assert_allclose(x.double().numpy() @ x.double().numpy().T, expected @ expected.T, atol=2e-2 * 90)
-    np.testing.assert_allclose(x.square().mean(0), 1, rtol=1e-3)
+    np.testing.assert_allclose(x.double().numpy() @ x.double().numpy().T, expected @ expected.T, atol=2e-4)
+    np.testing.assert_allclose(x.norm(dim=0), s[:29], rtol=1e-3)
     again, _ = input_columns(graph, recipe, saved=saved)
     assert torch.equal(again, x)
     assert input_columns(graph, Recipe(reduce=30))[0].shape == (90, 30)  # not wider: kept
@@ -178,7 +178,7 @@ def test_wide_features_are_reduced_to_the_columns_of_a_dense_svd(is_sparse):
 
 def test_sparse_and_dense_features_are_reduced_alike():
     found = [input_columns(wide(is_sparse), Recipe(reduce=5, normalise=True))[0] for is_sparse in (False, True)]
-    torch.testing.assert_close(found[0] @ found[0].T, found[1] @ found[1].T, rtol=1e-2, atol=0.05)
+    torch.testing.assert_close(found[0] @ found[0].T, found[1] @ found[1].T, rtol=1e-4, atol=1e-6)
 
 
 def test_reduced_features_of_another_graph_use_the_map_of_the_training_graph():

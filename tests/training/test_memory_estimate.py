@@ -39,6 +39,8 @@ SHAPES = {
     "many hops": {"nodes": 30_000, "features": 64, "splits": 2, "settings": PLAIN | {"degree": 30, "hidden": 32}},
     "wide": {"nodes": 6000, "features": 2000, "splits": 3, "settings": PLAIN | {"degree": 4, "hidden": 64}},
     "many members": {"nodes": 8000, "features": 128, "splits": 100, "settings": PLAIN | {"degree": 4, "hidden": 256}},
+    "many rows": {"nodes": 20_000, "features": 16, "splits": 100, "settings": PLAIN | {"degree": 2, "hidden": 16}},
+    "many weights": {"nodes": 1000, "features": 1000, "splits": 100, "settings": PLAIN | {"degree": 2, "hidden": 64}},
 }
 
 
@@ -86,6 +88,8 @@ def test_a_prediction_that_does_not_fit_is_refused(monkeypatch):
     limit(monkeypatch, 1000.0)
     with pytest.raises(NotEnoughMemoryError, match=r"predictions of 1 trainings for 200 nodes must fit in memory"):
         run.predict(graph)
+    with pytest.raises(NotEnoughMemoryError, match=r"predictions of 1 trainings for 200 nodes must fit in memory"):
+        run.predictor(graph)
 
 
 def test_the_environment_limits_the_memory(monkeypatch):

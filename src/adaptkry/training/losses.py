@@ -83,8 +83,14 @@ def local_gradients(
         parts = batched.member_parts(shape, batch.rows, operator)
         if len(parts) == 1:
             return of_part(slice(None), batch, dropout)
-        losses, gradients = zip(*(of_part(part, batch.of(part), dropout.of(part)) for part in parts), strict=True)
-        return torch.cat(losses), {name: torch.cat([part[name] for part in gradients]) for name in weights}
+        # Results have memory of their own beforehand: they would divide that of activations, which the next part needs.
+        losses = batch.terms.new_empty(len(batch.rows))
+        gradients = {name: torch.empty_like(w) for name, w in weights.items()}
+        for part in parts:
+            losses[part], own = of_part(part, batch.of(part), dropout.of(part))
+            for name, gradient in own.items():
+                gradients[name][part] = gradient
+        return losses, gradients
 
     return loss_and_gradients
 
