@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from adaptkry.models.recipe import recipe
-from adaptkry.report import html, learned_filter, run_report
+from adaptkry.report import class_report, html, learned_filter, run_report
 from adaptkry.report.html import read_facts
 from adaptkry.spectral import density
 from adaptkry.spectral.propagation_matrix import Propagation
@@ -23,11 +24,14 @@ def chart(facts, title):
     return next(one for one in facts["charts"] if one["title"] == title)
 
 
-def test_quantiles_of_the_explorer_are_those_of_the_spectrum(facts, graph):
-    for step in facts["explorer"]["steps"][4::5]:
-        exact = eigenvalues(Propagation(graph, step["tau"])).numpy()
-        wanted = np.quantile(exact, np.linspace(0, 1, 101))
-        assert np.abs(wanted - np.array(step["quantiles"]))[5:-5].max() < 0.06
+def test_the_spectrum_chart_shows_quantiles_of_the_frequencies_and_marks_the_trained_tau(facts, graph):
+    drawn = chart(facts, "Spectrum by tau")
+    (line,) = drawn["series"]
+    for k in range(4, len(line["x"]), 5):
+        frequencies = 1 - eigenvalues(Propagation(graph, line["x"][k])).numpy()
+        wanted = np.quantile(frequencies, (0.05, 0.5, 0.95))
+        assert np.abs(wanted - np.array([line[part][k] for part in ("low", "y", "high")])).max() < 0.08
+    assert drawn["marks"] == [{"name": "trained tau 0.5", "x": 0.5}]
 
 
 def test_confusion_counts_every_tested_node_once(facts, run, three_splits):
@@ -37,9 +41,12 @@ def test_confusion_counts_every_tested_node_once(facts, run, three_splits):
     assert accuracy == pytest.approx(np.mean([result.test for result in run.results]), abs=1e-6)
 
 
-def test_the_mean_of_the_filter_chart_is_that_of_the_trainings(facts):
+def test_the_mean_of_the_filter_chart_is_that_of_the_trainings(facts, run, graph):
     drawn = chart(facts, "Learned filter")
-    response = np.array(facts["explorer"]["responses"])
+    grid = 1 - torch.tensor(drawn["series"][0]["x"][::-1], dtype=torch.float64)
+    found = learned_filter.learned_response(run, graph, grid)
+    assert found is not None
+    response = found.T.numpy()
     assert drawn["series"][0]["y"][::-1] == pytest.approx(response.mean(0))
     assert drawn["series"][0]["low"][::-1] == pytest.approx(response.min(0))
     assert drawn["behind"]["edges"] == sorted(drawn["behind"]["edges"])
@@ -58,10 +65,12 @@ def test_each_fact_is_computed_once_and_the_density_of_the_trained_tau_too(monke
     found = run_report.run_report(run, graph, three_splits)
     names = [name for name, _ in calls]
     assert names.count("response") == 1
-    assert names.count("probabilities") == 0  # counted when the run was tested
-    assert names.count("density") == len(found["explorer"]["steps"])
-    assert run.recipes[0].taus[0] in [step["tau"] for step in found["explorer"]["steps"]]
-    assert run_report.run_report(run, graph, three_splits)["explorer"] == found["explorer"]
+    assert names.count("probabilities") == 1  # for the least certain nodes
+    taus = chart(found, "Spectrum by tau")["series"][0]["x"]
+    assert names.count("density") == len(taus)
+    assert run.recipes[0].taus[0] in taus
+    again = run_report.run_report(run, graph, three_splits)
+    assert chart(again, "Spectrum by tau") == chart(found, "Spectrum by tau")
     assert [name for name, _ in calls].count("density") == names.count("density")  # not computed again
 
 
@@ -72,10 +81,40 @@ def test_scores_of_classes_are_those_of_scikit_learn():
     true, predicted = random.integers(0, 3, 60), random.integers(0, 4, 60)  # class 3 is never tested
     options = {"labels": range(4), "zero_division": 0}
     wanted: tuple = precision_recall_fscore_support(true, predicted, **options)  # type: ignore[arg-type]
-    rows = run_report.class_scores("abcd", confusion_matrix(true, predicted, labels=range(4)))
+    *rows, untested = class_report.class_scores("abcd", confusion_matrix(true, predicted, labels=range(4)))
     for k, row in enumerate(rows):
         assert row[:2] == ["abcd"[k], wanted[3][k]]
         assert [one["sort"] for one in row[2:]] == pytest.approx([100 * score[k] for score in wanted[:3]])
+    assert untested[:2] == ["d", 0]
+    assert {one["text"] for one in untested[2:]} == {"not tested"}
+
+
+def test_the_least_certain_nodes_have_the_smallest_margins_among_test_nodes(run, graph, three_splits):
+    models = run.member_probabilities(graph).double()
+    (shown,) = class_report.least_certain(run, graph, three_splits, ["a", "b"], 60.0)
+    margins = {}
+    for node in range(graph.nodes):
+        tested = [i for i, member in enumerate(run.members) if three_splits.test[member.split, node]]
+        if tested:
+            p = models[tested, node].mean(0)
+            margins[node] = float((p[0] - p[1]).abs())
+    wanted = sorted(margins, key=lambda node: margins[node])[: class_report.SHOWN_NODES]
+    assert [row[0] for row in shown["rows"]] == wanted
+    assert shown["rows"][0][5] == "ab"[graph.y[wanted[0]]]
+    assert shown["rows"][0][2]["sort"] + shown["rows"][0][4]["sort"] == pytest.approx(100)
+    assert class_report.least_certain(run, graph, three_splits, ["a", "b"], 0.0) == []
+    assert class_report.least_certain(run, graph, None, ["a", "b"], 60.0) == []  # no node is known to be untrained
+
+
+def test_the_opening_says_how_many_of_100_are_right_and_what_guessing_gives(facts, run):
+    mean = np.mean([result.test for result in run.results])
+    counts = np.array(chart(facts, "Confusion matrix")["counts"]).sum(1)
+    guess = 100 * counts.max() / counts.sum()
+    assert (
+        facts["lead"] == f"{100 * mean:.0f} of 100 test nodes are right; guessing the largest class gets {guess:.0f}."
+    )
+    assert facts["scores"]["low"] < mean < facts["scores"]["high"]
+    assert run_report.in_words({"metric": "accuracy", "mean": None}) == "Nothing was tested."
 
 
 def test_the_picture_shows_the_charts_of_the_page(monkeypatch, run, graph, three_splits, tmp_path):
@@ -88,10 +127,10 @@ def test_the_picture_shows_the_charts_of_the_page(monkeypatch, run, graph, three
     assert Path(files["report"]).exists()
 
 
-def test_settings_are_readable(facts):
-    settings = dict(next(table["rows"] for table in facts["tables"] if table["title"] == "Settings"))
-    assert settings["stages"] == "CombineHops(), ResidualMLP()"
-    assert settings["tied"] == "true"
+def test_settings_that_differ_from_the_defaults_are_listed_and_readable(facts):
+    shown = next(table for table in facts["tables"] if table["title"].startswith("Settings"))
+    assert shown["rows"] == [["degree", 4, 10], ["epochs", 30, 1000]]
+    assert "other settings have the default of adaptkry" in shown["note"]
     assert run_report.plain([{"stage": "Linear", "name": "hidden"}, 0.5]) == "Linear(name=hidden), 0.5"
 
 
@@ -101,8 +140,9 @@ def test_the_picture_is_a_png(run_folder):
 
 def test_spectra_and_angles_that_would_take_too_long_are_omitted(monkeypatch, run, graph, three_splits):
     short = run_report.run_report(run, graph, three_splits, seconds=0.0)
-    assert short["explorer"] is None
     titles = [one["title"] for one in short["charts"]]
+    assert "Spectrum by tau" not in titles
+    assert "Least certain nodes" not in [one.get("section") for one in short["tables"]]
     assert "Angle between consecutive hops" not in titles
     assert chart(short, "Learned filter")["behind"] is None
     clock = iter([0.0, 1.0])  # one density of states takes a second

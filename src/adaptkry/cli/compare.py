@@ -76,7 +76,7 @@ def compare(
     data = open_graph(graph, data_root, directed, columns)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-comparison"
-    provenance = rows.provenance(choose_device(device))
+    provenance = rows.provenance(choose_device(device)) | rows.origin()
     if (folder / COMPARISON).exists() and not resume:
         log.warning(f"the comparison in {folder} will be replaced")
     terminal.warn(splits)

@@ -367,11 +367,12 @@ def build_run(
         test_scores, confusion = evaluated(splits.test)
         scores = test_scores.tolist()
     provenance: dict[str, Any] = rows.provenance(trainer.device)
+    origin: dict[str, Any] = rows.origin()
     results = make_results(state, members, scores, splits, source.name, source.info.metric, provenance)
     mark_chosen(results, restarts, len(splits))
     info = RunInfo(
         graph=source.name, metric=source.info.metric, scheme=splits.scheme, warnings=list(splits.warnings),
-        hop_scale=prepared.hop_scale, scaling=prepared.scaling, **source.describe(), **provenance,
+        hop_scale=prepared.hop_scale, scaling=prepared.scaling, **source.describe(), **provenance, **origin,
     )  # fmt: skip
     curves = {name: curve[: state.epoch].cpu().numpy() for name, curve in state.group("curve").items()}
     weights = {name: w.cpu().float() for name, w in best.items()}

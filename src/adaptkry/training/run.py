@@ -50,6 +50,8 @@ class RunInfo:
     known_as: str | None = None  # the name by which `load` finds the graph; None for files and graphs of users
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
     layout: dict[str, Any] | None = None  # of the tables of a user: names of columns, categories, means (`Layout`)
+    created: str | None = None  # when the training ended; None in runs of version 0.1
+    command: str | None = None  # the command line; None if Python code called `fit`
 
 
 @dataclass(repr=False)
