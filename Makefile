@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: run test test-slow test-browser test-gpu check bench mutants clean
+.PHONY: run test test-slow test-browser test-gpu check docs release-check bench mutants clean
 .DEFAULT_GOAL := run
 
 # The file .venv/.ready is newer than both files after an installation, so that the next call installs nothing.
@@ -35,11 +35,20 @@ check: $(READY)
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
+# The site, in site/: it is built without network, and every warning is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# Build the release, check it, and run the commands of its wheel in a new environment.
+release-check: $(READY)
+	$(BIN)/python -m benchmarks.release_check
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks.basis
 	$(BIN)/python -m benchmarks.density
 	$(BIN)/python -m benchmarks.ensemble
-	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python -m benchmarks.fit_overhead
+	$(BIN)/python -m benchmarks.results_page
 
 # Some 20 minutes: bugs that the tests must notice (tests/mutants.toml). For some of them: make mutants ONLY=graphs/splits
 mutants: $(READY)

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-from adaptkry.common.rows import append, commit
+from adaptkry.common.rows import append
+from adaptkry.common.version import commit
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tests" / "mutants.toml"

@@ -45,6 +45,11 @@ def unlabelled(part: int) -> ak.Graph:
     return GRAPH.relabelled(torch.where(torch.arange(60) == part, -1, Y))
 
 
+def one_class(part: int) -> ak.Graph:
+    """The graph, where all nodes of a part have class 0."""
+    return GRAPH.relabelled(torch.where(PARTS[part], 0, Y))
+
+
 def with_masks(graph: ak.Graph) -> ak.Graph:
     other = copy.copy(graph)
     other.info = Info("g", masks=dict(zip(("train", "validation", "test"), [m[None] for m in PARTS], strict=True)))
@@ -234,6 +239,12 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(None), TypeError, "a graph must be a name, a path"),
     (lambda: fit(3), TypeError, "a graph must be a name, a path"),
     (lambda: fit(""), ValueError, "got an empty path"),
+    (lambda: ak.load(), TypeError, "a graph must be a name, a path"),
+    (lambda: ak.load(edges=5), TypeError, "a graph must be a name, a path"),
+    (lambda: ak.load("csbm", edges="e.csv"), ValueError, "got data and edges. Leave one of them out"),
+    (lambda: ak.load(edges={"source": [1], "target": [2]}), TypeError, "data frames, a PyG Data or a NetworkX"),
+    (lambda: ak.load(DATA, id_column="id"), ValueError, "id_column: these options are for tables"),
+    (lambda: ak.load("csbm", id_column="id"), ValueError, "unknown option of csbm 'id_column'"),
     (lambda: fit([]), ValueError, "got an empty list"),
     (lambda: fit(X.numpy()), TypeError, "Use Graph(edges, features, labels) for arrays"),
     (lambda: fit(HeteroData()), TypeError, "Use data.to_homogeneous()"),
@@ -273,6 +284,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(seeds=10**8), ValueError, "must fit in memory"),
     (lambda: fit(count=10**8), ValueError, "the number of splits must be at most 10000"),
     (lambda: fit(splits="uniform", count=10**8), ValueError, "the number of splits must be at most 10000"),
+    # metrics
+    (lambda: fit(metrics="f1"), ValueError, "unknown metric 'f1'"),
+    (lambda: fit(metrics="accuracy,"), ValueError, "unknown metric ''"),
+    (lambda: fit(metrics=[]), TypeError, "metrics must be names, of which the first chooses"),
+    (lambda: fit(metrics=3), TypeError, "metrics must be names"),
+    (lambda: fit(metrics=[3]), TypeError, "metrics must be names"),
+    (lambda: fit(metrics="r2"), ValueError, "unknown metric 'r2'"),
+    (lambda: fit(one_class(2), splits=SPLITS, metrics="accuracy,roc_auc"), ValueError, "roc_auc needs test nodes"),
+    (lambda: ak.tune(one_class(1), splits=SPLITS, metrics="roc_auc"), ValueError, "roc_auc needs validation nodes"),
+    (lambda: ak.auto(GRAPH, metrics="f1"), ValueError, "unknown metric 'f1'"),
+    (lambda: ak.compare(GRAPH, metrics="f1"), ValueError, "unknown metric 'f1'"),
     # settings
     *(
         (lambda name=name, value=value: fit(**{name: value}), error, f"{name} must be {message}")
@@ -387,6 +409,13 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ak.compare(GRAPH, 3), ValueError, "methods must be a list of names; got 3"),  # type: ignore
     (lambda: ak.compare(GRAPH, ["gcm"]), ValueError, "unknown method 'gcm'"),
     (lambda: ak.compare(GRAPH, [None]), ValueError, "unknown method None"),  # type: ignore
+    (lambda: ak.compare(GRAPH, ["mlp"], baseline="gcn"), ValueError, "unknown baseline among the methods"),
+    (lambda: ak.compare([GRAPH, GRAPH], ["mlp"]), ValueError, "must have different names; got csbm 2 times"),
+    (lambda: ak.compare([GRAPH, None], ["mlp"]), TypeError, "a graph must be a name, a path"),
+    (lambda: ak.compare(["csbm", "csbmm"], ["mlp"]), ValueError, "Did you mean 'csbm'"),
+    (lambda: ak.compare(["csbm-directed", GRAPH], ["mlp"], SPLITS), ValueError, "got one Splits"),
+    (lambda: ak.compare([GRAPH, ak.directed_csbm()], ["mlp"], [SPLITS]), ValueError, "got a list of 1"),
+    (lambda: ak.compare([], ["mlp"]), ValueError, "got an empty list"),
     (lambda: ak.compare(ak.Graph(EDGES, X), ["mlp"]), ValueError, "none of 60 nodes has a label"),
     (lambda: ak.tune(GRAPH, trials=0), ValueError, "trials must be 1 or more; got 0"),
     (lambda: ak.tune(GRAPH, together=10**8), ValueError, "together must be at most 1000"),
@@ -512,6 +541,33 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(named("a", "b")).predict(named("a")), ValueError, "got 1 columns (missing: 'b')"),
     (lambda: fit(named("a", "b")).predict(ak.Graph(EDGES, X)), ValueError, "trained on 2 features ('a', 'b'); got"),
     (lambda: fit().predict(None), TypeError, "a graph must be a name, a path"),
+    (lambda: fit().prediction_sets(GRAPH, "x"), TypeError, "the level of prediction sets must be a number; got 'x'"),
+    (lambda: fit().prediction_sets(GRAPH, 1), ValueError, "must lie between 0 and 1; got 1. Try 0.9"),
+    (lambda: fit().prediction_sets(GRAPH, kind="x"), ValueError, "unknown kind of prediction sets 'x'"),
+    (lambda: fit().prediction_sets(GRAPH, kind=3), ValueError, "unknown kind of prediction sets 3"),
+    (lambda: fit().predict_frame(GRAPH, nodes=3), TypeError, "nodes must be a list of ids; got 3"),
+    (lambda: fit().predict_frame(GRAPH, nodes=[-1]), ValueError, "nodes must be numbers from 0 to"),
+    (lambda: fit().predict_frame(GRAPH, nodes=[0.5]), ValueError, "got '0.5'. Correct them"),
+    (lambda: fit().predict_frame(GRAPH, unlabelled_only="no"), TypeError, "unlabelled_only"),
+    (lambda: fit().predictor(None), TypeError, "a graph must be a name, a path"),
+    (lambda: fit().predictor(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
+    (lambda: fit().predictor(GRAPH)(3), TypeError, "nodes must be a list of ids; got 3"),
+    (lambda: fit().predictor(GRAPH)([10**30]), ValueError, "nodes must be numbers from 0 to"),
+    (lambda: fit().predictor(GRAPH).update("x"), ValueError, "new_nodes must hold numbers"),
+    (lambda: fit().predictor(GRAPH).update(X[0]), ValueError, "got the shape [16]"),
+    (lambda: fit().predictor(GRAPH).update(new_edges=[[0], [60]]), ValueError, "got '60'. Correct them"),
+    (lambda: fit().predictor(GRAPH).update(new_edges=[[0], [0.5]]), ValueError, "got '0.5'. Correct them"),
+    (lambda: fit().predictor(GRAPH).update(new_edges="ab"), ValueError, "two lists of equal length"),
+    (lambda: fit().predictor(GRAPH).update(X[:1], ids=["x"]), ValueError, "ids are for graphs with node ids"),
+    (lambda: fit().predictor(GRAPH).sets(level=2), ValueError, "must lie between 0 and 1; got 2"),
+    # export
+    (lambda: fit().export(""), ValueError, "the output file must not be empty"),
+    (lambda: fit().export(3), TypeError, "the output file must be a path; got 3"),
+    (lambda: fit().export("head.pt"), ValueError, "unknown kind of file '.pt'. Did you mean '.pt2'"),
+    (lambda: fit(method="gcn").export("head.pt2"), ValueError, "gcn propagates its hidden units over the edges"),
+    (lambda: fit(label_hops=2).head_inputs(GRAPH), ValueError, "uses the labels of training nodes as inputs"),
+    (lambda: fit().head_inputs(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
+    (lambda: fit().head_inputs("csbmm"), ValueError, "Did you mean 'csbm'"),
 ]  # fmt: skip
 
 
@@ -560,10 +616,21 @@ COMMANDS = [
     (f"fit csbm --degree {10**19}", "degree must be at most 10000"),
     ("fit csbm --splits 100000000", "the number of splits must be at most 10000"),
     (f"fit csbm --batch-size {HUGE}", "batch_size must be at most"),
+    ("fit csbm --metrics f1", "unknown metric 'f1'"),
+    ("fit csbm --metrics=", "--metrics must not be empty"),
+    ("tune csbm --metrics rmse", "unknown metric 'rmse'"),
     ("fit csbm --method=", "--method must not be empty"),
     ("tune csbm --method=", "--method must not be empty"),
     ("compare csbm --methods=", "--methods must not be empty"),
     ("compare csbm --methods mlp,", "unknown method ''"),
+    ("compare csbm --methods mlp --baseline gcn", "unknown baseline among the methods of the comparison 'gcn'"),
+    ("compare csbm --methods mlp --format docx", "unknown format of tables 'docx'"),
+    ("compare csbm,csbmm --methods mlp", "Did you mean 'csbm'"),
+    ("compare csbm,csbm --methods mlp", "must have different names; got csbm 2 times"),
+    ("compare csbm, --methods mlp", "every graph must have a name or a path; got 'csbm,'"),
+    ("compare csbm,csbm-directed cora --methods mlp", "several graphs must be one comma-separated list"),
+    ("compare csbm cora --methods mlp", "Give one graph, and separate lists by commas"),
+    ("compare csbm,csbm-directed --methods mlp --directed", "Leave the option out"),
     ("fit csbm --split=", "--split must not be empty"),
     ("fit csbm --combine=", "--combine must not be empty"),
     ("fit csbm --taus=", "--taus must not be empty"),
@@ -578,6 +645,9 @@ COMMANDS = [
     ("tune csbm --seed -1", "seed must be 0 or more"),
     ("auto csbm --time=", "--time must not be empty"),
     ("auto csbm --time nan", "a time limit must be a positive number"),
+    ("export no-run", "no-run"),
+    ("export no-run --out=", "--out must not be empty"),
+    ("export no-run --out head.txt", "no-run"),
 ]
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; tests/test_ap
     from adaptkry.selection.auto import auto as auto
     from adaptkry.selection.auto_result import AutoResult as AutoResult
     from adaptkry.selection.compare import compare as compare
+    from adaptkry.selection.comparison_table import Comparison as Comparison
     from adaptkry.selection.tune import tune as tune
     from adaptkry.spectral.bases import BASES as BASES
     from adaptkry.spectral.bases import average as average
@@ -123,6 +124,7 @@ _MODULES = {
     "AutoResult": "selection.auto_result",
     "tune": "selection.tune",
     "compare": "selection.compare",
+    "Comparison": "selection.comparison_table",
     # graphs larger than memory
     "BasisFolder": "outofcore",
     "propagate": "outofcore",

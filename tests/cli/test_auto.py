@@ -33,7 +33,7 @@ def test_auto_writes_an_ensemble_predictions_and_a_report(found):
     assert {"gcn", "mlp", "adaptkry"} <= {trial["method"] for trial in printed["trials"]}
     assert "test" not in printed["trials"][0]
     lines = (folder / "predictions.csv").read_text().splitlines()
-    assert lines[0] == "node,class,p(<b>odd</b>),p(even)"
+    assert lines[0] == "id,class,probability,p(<b>odd</b>),p(even),label,agreement"
     assert len(lines) == 61
 
 

@@ -36,6 +36,7 @@ def test_fit_writes_a_run_folder_named_after_the_folder_of_the_files(ring):
         "journal.jsonl",
         "run.json",
         "weights.safetensors",
+        "calibration.safetensors",
         "rows.jsonl",
         "curves.csv",
         "picture.png",
@@ -48,7 +49,7 @@ def test_fit_writes_a_run_folder_named_after_the_folder_of_the_files(ring):
 def test_predict_writes_class_names_and_probabilities_for_every_node(ring, files, run, tmp_path):
     run("predict", ring / "run", *files, "--out", "p.csv")
     rows = list(csv.DictReader((tmp_path / "p.csv").read_text().splitlines()))
-    assert [row["node"] for row in rows[:2]] == ["n0", "n1"]
+    assert [row["id"] for row in rows[:2]] == ["n0", "n1"]
     right = sum(row["class"] == ("<b>odd</b>" if i % 2 else "even") for i, row in enumerate(rows))
     assert right > 55
     assert sum(float(value) for name, value in rows[0].items() if name.startswith("p(")) == pytest.approx(1, abs=1e-4)
@@ -173,6 +174,25 @@ def test_compare_ranks_methods_resumes_and_writes_a_report(run, tmp_path):
     assert again["report"] == "again.html"
     assert [Path(path).suffix for path in again["figures"]] == [".svg", ".png"]
     assert all((tmp_path / path).exists() for path in again["figures"])
+
+
+def test_compare_of_several_graphs_writes_a_table_for_a_paper(run, files, tmp_path):
+    (tmp_path / "mine").mkdir()
+    for path in files:
+        (tmp_path / "mine" / path.name).write_bytes(path.read_bytes())
+    words = ["compare", "csbm,mine", "--methods", "mlp,sgc", "--splits", "2", "--split", "stratified"]
+    words += ["--epochs", "10", "--out", "table"]
+    found = run(*words)
+    assert "over 2 graphs" in json.loads((tmp_path / "table" / "facts.json").read_text())["lead"]
+    assert "mean rank" in found
+    assert "Test accuracy (%) on mine" in found
+    for suffix, option in (("md", "markdown"), ("tex", "latex"), ("csv", "csv")):
+        printed = run(*words, "--resume", "--format", option, "--no-report")
+        assert printed == " ".join((tmp_path / "table" / f"table.{suffix}").read_text().split())
+    document = json.loads(run(*words, "--resume", "--baseline", "mlp", "--json"))
+    assert [Path(path).name for path in document["tables"]] == ["table.md", "table.tex", "table.csv"]
+    assert "better than mlp" in (tmp_path / "table" / "table.md").read_text()
+    assert [one["graph"] for one in document["methods"]] == ["csbm", "csbm", "mine", "mine"]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,10 @@ def test_names_in_help_texts_are_those_of_the_library():
     from adaptkry.outofcore.basis_folder import DISK_DTYPES
     from adaptkry.outofcore.executors import EXECUTOR_FUNCTIONS
     from adaptkry.paper.reproduce import ITEMS
+    from adaptkry.training.calibration import SET_SCORES
 
     assert tuple(SPLITS) == choices.SCHEMES
+    assert tuple(SET_SCORES) == choices.SET_KINDS
     assert tuple(DISK_DTYPES) == choices.STORED_DTYPES
     assert tuple(EXECUTOR_FUNCTIONS) == choices.EXECUTORS
     assert tuple(ITEMS) == ITEM_NAMES

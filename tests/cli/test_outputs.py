@@ -118,7 +118,7 @@ def test_predictions_and_reports_of_adaptkry_are_replaced(command, own):
         command("predict", "run", "edges.csv", "nodes.csv", "--out", "p.csv", cwd=own)
         command("report", "run", "--out", "page.html", "--figures", "figures", cwd=own)
     command("predict", "run", "edges.csv", "nodes.csv", "--out", "/dev/null", cwd=own)
-    assert (own / "p.csv").read_text().startswith("node,class,p(")
+    assert (own / "p.csv").read_text().startswith("id,class,probability,p(")
 
 
 def test_predict_without_files_uses_the_data_of_the_run_only_if_they_are_unchanged(command, ring, tmp_path):

@@ -255,6 +255,8 @@ def test_frames_that_cannot_be_read_are_refused():
     twice = pd.DataFrame([["a", "b", "c"]], columns=["source", "target", "target"])
     with pytest.raises(TypeError, match="the data frame of edges must be a data frame in memory, with distinct names"):
         load(edges=twice)
+    with pytest.raises(TypeError, match=r"distinct names of columns; got DataFrame .*already exists"):
+        load(edges=frame(EDGES), nodes=frame(NODES).set_index("id", drop=False))
     with pytest.raises(ValueError, match=r"the data frame of edges must have .* got no rows"):
         load(edges=pd.DataFrame({"source": [], "target": []}))
 

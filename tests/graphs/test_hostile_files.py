@@ -169,6 +169,17 @@ def matrix_with(features: bytes | None = None, labels: Any = None) -> Writer:
     return write
 
 
+def mat(**variables) -> Writer:
+    """A MATLAB file with these variables, by default those of a graph of Facebook-100."""
+
+    def write(folder: Path) -> Path:
+        given = {"A": sp.csc_matrix(ADJ), "local_info": np.ones((3, 7), int)} | variables
+        scipy.io.savemat(folder / "g.mat", {name: value for name, value in given.items() if value is not None})
+        return folder / "g.mat"
+
+    return write
+
+
 def made(make: Callable[[Path], Any], path: str = "edges.csv") -> Writer:
     """A path that is no regular file."""
 
@@ -310,6 +321,18 @@ CASES = [
     Case("npz: cube", npz(x=np.ones((3, 1, 1))), r"features must have shape \[3, d\]"),
     Case("matrix: header of features", matrix_with(npy("(1000000000000, 2)", "<f8")), r"x\.npy must be a valid \.npy file"),
     Case("matrix: cut features", matrix_with(npy("(3, 2)", "<f8", b"123")), r"x\.npy must be a valid \.npy file"),
+    Case("texts", nodes("id,f\na,u\nb,v\nc,u\n"), graph=x([1, 0], [0, 1], [1, 0]), message="one column per category for 'f .2.'"),
+    Case("true and false", nodes("id,f\na,true\nb,FALSE\nc,True\n"), graph=x([1], [0], [1])),
+    Case("numbers and NA", nodes("id,f\na,1\nb,NA\nc,2\n"), "missing are 1 in column 'f'"),
+    Case("many gaps", nodes("id,f,g,h\na,1,,\nb,,,x\nc,2,3,\n"), "missing are 1 in column 'f', 2 in column 'g', 2 in column 'h'"),
+    Case("gaps filled", nodes("id,f\na,1\nb,\nc,2\n"), graph=x([1], [1.5], [2]), message="replaced by the mean of their column: 1 in column 'f'", options={"missing": "mean"}),
+    Case("gaps flagged", nodes("id,f\na,1\nb,\nc,2\n"), graph=x([1, 0], [1.5, 1], [2, 0]), message="replaced by the mean", options={"missing": "flag"}),
+    Case("nothing but gaps", nodes("id,f\na,\nb,\nc,\n"), "column 'f' has no values", options={"missing": "mean"}),
+    Case("decimal commas", nodes('id,f\na,"1,5"\nb,"2,5"\nc,"3,5"\n'), f"{NO_NUMBER} '1,5'"),
+    Case("a text among numbers", nodes("id,f\na,1\nb,2\nc,many\n"), "numbers only, or texts only; 2 of 3 values are numbers, and node 'c' has 'many'"),
+    Case("unknown feature", nodes("id,f\na,1\nb,2\nc,3\n"), "no column 'F' for features. Did you mean 'f'", options={"features": ["F"]}),
+    Case("features are a text", nodes("id,f\na,1\nb,2\nc,3\n"), "features must be a list of names of columns; got 'f'", options={"features": "f"}),
+    Case("no features chosen", nodes("id,f\na,1\nb,2\nc,3\n"), graph=lambda g: g.features is None, message="not used: 'f'", options={"features": []}),
     # --- names of columns and arrays
     Case("Weight", tables("source,target,Weight\na,b,2\n"), "edge weights must be in a column called weight; column 'Weight'"),
     Case("weights", tables("source,target,weights\na,b,2\n"), "column 'weights' looks like edge weights.*Use --weight-column 'weights'"),
@@ -435,6 +458,26 @@ CASES = [
     Case("SciPy: 1e12 rows", scipy_npz(shape=np.array([10**12, 3])), r"must be a valid \.npz file"),
     Case("SciPy: unknown format", scipy_npz(format=np.array(b"abc")), r"must be a valid \.npz file"),
     Case("SciPy: indptr", scipy_npz(indptr=np.array([0, 9, 1, 3])), r"must be a valid \.npz file"),
+    Case("npz: attr_matrix and attr_data", npz(**BENCHMARK, attr_matrix=np.ones((3, 1))), "'attr_matrix' and 'attr_data' are two"),
+    Case("npz: ATTR_DATA", npz(**without("attr_data"), ATTR_DATA=np.ones(3)), "unknown array 'ATTR_DATA'. Did you mean 'attr_data'"),
+    Case("npz: Node_Features", npz(Node_Features=np.ones((3, 1))), "unknown array 'Node_Features'. Did you mean 'node_features'"),
+    Case("npz: Train_Mask", npz(Train_Mask=np.ones(3, bool)), "unknown array 'Train_Mask'. Did you mean 'train_mask'"),
+    # --- .mat files
+    Case("Facebook", mat(), graph=lambda g: (g.nodes, g.x.shape, g.y.tolist()) == (3, (3, 6), [0, 0, 0])),
+    Case("mat: other variables", mat(year=np.ones(2)), graph=lambda g: g.entries == 4, message="these variables are not used: 'year'"),
+    Case("mat: without A", mat(A=None), "must hold A and local_info; A is not among local_info. Save other graphs as"),
+    Case("mat: a", mat(A=None, a=sp.csc_matrix(ADJ)), "A is not among a, local_info. Rename 'a'|A is not among local_info, a. Rename 'a'"),
+    Case("mat: Local_Info", mat(local_info=None, Local_Info=np.ones((3, 7))), "local_info is not among A, Local_Info. Rename 'Local_Info'"),
+    Case("mat: six columns", mat(local_info=np.ones((3, 6), int)), r"local_info must have the 7 columns status, .*got \S+ \[3, 6\]"),
+    Case("mat: fractions", mat(local_info=np.full((3, 7), 0.5)), "local_info must have the 7 columns"),
+    Case("mat: text", mat(local_info="text"), "local_info must have the 7 columns"),
+    Case("mat: fewer rows", mat(local_info=np.ones((2, 7), int)), r"features must have shape \[3, d\]"),
+    Case("mat: not square", mat(A=sp.csc_matrix(np.ones((2, 3)))), r"must be square; got shape \[2, 3\]"),
+    Case("mat: A is text", mat(A="text"), r"g\.mat"),
+    Case("mat: negative label", mat(local_info=np.full((3, 7), -1)), "labels must be 0, 1, 2, ... or -1 for unknown"),
+    Case("mat: HDF5", text("g.mat", b"\x89HDF\r\n\x1a\n" + bytes(600)), "g.mat must be a MATLAB file of version 5 to 7.2"),
+    Case("mat: empty", text("g.mat", b""), "g.mat must be a MATLAB file of version 5 to 7.2"),
+    Case("mat: options of tables", mat(), "id_column: these options are for tables .*got a .mat file", options={"id_column": "id"}),
     # --- paths
     Case("pipe", made(os.mkfifo), "edges.csv must be a regular file; it is a pipe. Write the data to a file"),
     Case("links in a circle", made(loop), "edges.csv does not .*Links point to each other"),
@@ -541,6 +584,12 @@ def scipy_bytes() -> bytes:
     return stream.getvalue()
 
 
+def mat_bytes() -> bytes:
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, {"A": sp.csc_matrix(ADJ), "local_info": np.arange(21).reshape(3, 7)})
+    return stream.getvalue()
+
+
 NODES_CSV = b"id,label,f,g\na,u,1.5,2\nb,,-1e3,0\nc,v,2,1\n"
 VALID = {
     "edges.csv": EDGE_CSV.encode(),
@@ -551,6 +600,7 @@ VALID = {
     "scipy.npz": scipy_bytes(),
     "coordinate.mtx": matrix_bytes("coordinate"),
     "array.mtx": matrix_bytes("array"),
+    "facebook.mat": mat_bytes(),
 }
 
 

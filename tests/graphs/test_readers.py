@@ -21,7 +21,9 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import load
 from adaptkry.graphs.readers import read
 from adaptkry.graphs.readers.arrays import read_matrix_market, write_npz
+from adaptkry.graphs.readers.matlab import read_matlab
 from adaptkry.graphs.readers.texts import encode, texts
+from benchmark_graphs import benchmark_graph
 from strategies import graphs, random_graph
 
 NODES = {
@@ -185,6 +187,57 @@ def test_npz_may_have_sparse_features_which_stay_sparse(tmp_path, with_values):
     assert graph.x.tolist() == [[0, 2 if with_values else 1, 0], [1, 0, 0]]
     assert sp.issparse(read(write_npz(graph, tmp_path / "again.npz")).features)
     same(read(tmp_path / "again.npz"), graph)
+
+
+@pytest.mark.data
+def test_facebook_graphs_are_read_as_by_pyg():
+    expected = benchmark_graph("johnshopkins55")
+    path = Path(os.environ["ADAPTKRY_DATA"]) / "johnshopkins55" / "raw" / "data.mat"
+    graph = read(path, name="johnshopkins55")
+    same(graph, expected)
+    assert sp.issparse(graph.features)
+    assert len(graph.info.feature_names or ()) == 2406
+
+
+def test_facebook_graphs_have_a_column_per_value_and_the_gender_as_label(tmp_path):
+    info = np.array([[1, 2, 10, 0, 5, 2008, 7], [1, 0, 11, 0, 5, 2009, 7], [2, 1, 10, 0, 6, 2008, 8]], np.uint16)
+    A = sp.csc_matrix(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    scipy.io.savemat(tmp_path / "Small.mat", {"A": A, "local_info": info})
+    graph = read(tmp_path / "Small.mat")
+    x = [[1, 0, 1, 0, 1, 1, 0, 1, 0, 1, 0], [1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 0], [0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1]]
+    same(graph, Graph([[0, 1], [1, 2]], np.array(x, np.float32), [1, -1, 0]))
+    assert (graph.info.feature_names or ())[:3] == ["status=1", "status=2", "major=10"]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "u1", "i8"])
+def test_matlab_files_are_read_as_by_scipy(tmp_path, compressed, dtype):
+    dense, sparse = np.arange(15).reshape(3, 5).astype(dtype), sp.random(7, 9, 0.3, format="csc", rng=0)
+    variables = {"dense": dense, "a_longer_name": sparse, "b": np.ones((1, 1), dtype), "text": "text", "none": {"x": 1}}
+    scipy.io.savemat(tmp_path / "a.mat", variables, do_compression=compressed)
+    found = read_matlab(tmp_path / "a.mat")
+    expected = scipy.io.loadmat(tmp_path / "a.mat")
+    for name in ("dense", "b"):
+        np.testing.assert_array_equal(found[name], expected[name])
+    np.testing.assert_array_equal(found["a_longer_name"].toarray(), expected["a_longer_name"].toarray())
+    assert (found["text"], found["none"], len(found)) == (None, None, 5)
+
+
+@pytest.mark.parametrize("edges", [[[0, 1], [2, 3]], [[0, 1], [2, 3], [1, 2]]])
+def test_npz_of_heterophilous_graphs_have_edges_as_pairs(tmp_path, edges):
+    np.savez(tmp_path / "g.npz", edges=np.array(edges), node_features=np.ones((4, 1)), node_labels=[0, 1, 0, 1])
+    same(read(tmp_path / "g.npz"), Graph(np.array(edges).T, np.ones((4, 1)), [0, 1, 0, 1]))
+
+
+def test_npz_may_have_the_older_names_of_gnn_benchmark(tmp_path):
+    A, x = sp.csr_array(np.array([[0, 1], [1, 0]])), sp.csr_array(np.array([[0, 2.0], [1, 0]]))
+    adjacency = {f"adj_matrix.{part}": getattr(A, part) for part in ("data", "indices", "indptr", "shape")}
+    attributes = {f"attr_matrix.{part}": getattr(x, part) for part in ("data", "indices", "indptr", "shape")}
+    expected = Graph([[0], [1]], x.toarray(), [0, 1], weights=[1])
+    np.savez(tmp_path / "sparse.npz", labels=[0, 1], **adjacency, **attributes)
+    same(read(tmp_path / "sparse.npz"), expected)
+    np.savez(tmp_path / "dense.npz", labels=[0, 1], **adjacency, attr_matrix=x.toarray())
+    same(read(tmp_path / "dense.npz"), expected)
 
 
 @pytest.mark.data

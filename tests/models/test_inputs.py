@@ -49,14 +49,30 @@ def test_features_are_scaled_before_structure_columns_are_appended(settings):
 
 
 @pytest.mark.parametrize("standardise", [False, True])  # True is the default for a user's files
-def test_structure_columns_alone_serve_as_features(standardise):
+def test_degrees_and_structure_columns_serve_as_features(standardise):
     graph = csbm(nodes=60, seed=0)
     bare = Graph(edges_of(graph), labels=graph.y)
     x = model_inputs(bare, Recipe(structure=5, degree=2, standardise=standardise)).terms[0]
-    assert x.shape == (60, 5)
-    assert float(x.square().mean()) == pytest.approx(1)
+    assert x.shape == (60, 6)
+    degrees = np.log1p(np.asarray(bare.adjacency.sum(1)))
+    np.testing.assert_allclose(x[:, 0], (degrees - degrees.mean()) / degrees.std(), rtol=1e-5, atol=1e-6)
+    assert float(x[:, 1:].square().mean()) == pytest.approx(1)
+    assert column_count(bare, Recipe(structure=5)) == 6
     with pytest.raises(ValueError, match="no features"):
         model_inputs(bare, Recipe(degree=2))
+
+
+def test_degrees_of_another_graph_are_scaled_as_those_of_the_training_graph():
+    graph = directed_csbm(nodes=60, seed=0)
+    recipe = Recipe(structure=3, directions=("out", "in"))
+    bare = Graph(edges_of(graph), labels=graph.y, directed=True)
+    x, saved = input_columns(bare, recipe)
+    assert x.shape == (60, 2 + 2 * 3) == (60, column_count(bare, recipe))
+    more = Graph(torch.cat([edges_of(graph), torch.tensor([[60, 60], [0, 1]])], 1), directed=True)
+    degrees = np.stack([np.log1p(np.asarray(bare.adjacency.sum(axis))) for axis in (1, 0)], 1)
+    new = np.stack([np.log1p(np.asarray(more.adjacency.sum(axis))) for axis in (1, 0)], 1)
+    found, _ = input_columns(more, recipe, saved=saved)
+    np.testing.assert_allclose(found[:, :2], (new - degrees.mean(0)) / degrees.std(0), rtol=1e-5, atol=1e-6)
 
 
 def test_self_loops_of_the_recipe_are_those_of_the_structure_columns():

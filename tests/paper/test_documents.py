@@ -36,10 +36,6 @@ def test_an_item_without_rows_is_marked_as_not_run(tmp_path):
     )
 
 
-def test_special_characters_of_latex_are_escaped():
-    assert documents.escaped("50 % & ± a_b #1 {x}") == r"50 \% \& $\pm$ a\_b \#1 \{x\}"
-
-
 def test_names_in_rows_cannot_break_the_table(row, tmp_path):
     hostile = "</script>|x"
     rows.append(tmp_path / "theory.jsonl", [row("theory", value=1, claim=hostile, measured="", note="")])

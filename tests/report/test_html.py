@@ -43,7 +43,9 @@ def test_a_page_opens_on_the_best_run_and_compares_all(run_folder):
 def test_details_are_folded_and_the_rest_is_in_the_order_in_which_it_is_read(run_folder):
     text = page([read_facts(run_folder)])
     headings = re.findall(r"<h3>(.*?)</h3>|<summary>(.*?)</summary>", text)
-    assert [first for first, _ in headings if first] == ["Classes", "Least certain nodes", "What it learned"]
+    assert [first for first, _ in headings if first] == [
+        "Classes", "Calibration", "Least certain nodes", "What it learned"
+    ]  # fmt: skip
     assert [second for _, second in headings if second] == ["Trainings", "Settings", "Graph", "Provenance"]
     opening = re.search(r'<p class="lead">(.*?)</p>', text)
     assert opening is not None
@@ -106,8 +108,8 @@ def test_every_chart_is_written_as_svg_and_png(run_folder, experiment_folder, tm
     assert {path.suffix for path in drawn} == {".svg", ".png"}
     stems = [path.stem for path in drawn[::2]]
     assert stems[0] == "01-confusion-matrix-adaptkry-on-csbm"
-    assert stems[1] == "02-learned-filter-adaptkry-on-csbm"
-    assert stems[-2:] == ["08-seconds", "09-methods"]
+    assert stems[1] == "02-reliability-adaptkry-on-csbm"
+    assert stems[-2:] == ["09-seconds", "10-methods"]
     assert drawn[0].read_text(encoding="utf-8").count("<svg") == 1
     assert all(path.stat().st_size > 2000 for path in drawn)
 

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 
+from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.report import class_report, html, learned_filter, run_report
 from adaptkry.report.html import read_facts
 from adaptkry.spectral import density
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import eigenvalues
+from adaptkry.training.calibration import tempered
+from adaptkry.training.fit import fit
 from adaptkry.training.run import Run
 
 
@@ -89,8 +92,23 @@ def test_scores_of_classes_are_those_of_scikit_learn():
     assert {one["text"] for one in untested[2:]} == {"not tested"}
 
 
+def test_calibration_shows_the_bins_and_errors_that_were_measured(facts, run):
+    measured = run.calibration.facts
+    for when, line in zip(("before", "after"), chart(facts, "Reliability")["series"][1:], strict=True):
+        bins = [one for one in measured[f"reliability_{when}"] if one["count"]]
+        assert line["x"] == pytest.approx([100 * one["confidence"] for one in bins], rel=1e-5)
+        assert line["y"] == pytest.approx([100 * one["accuracy"] for one in bins], rel=1e-5)
+    (errors,) = (one for one in facts["tables"] if one.get("title") == "Calibration error")
+    wanted = [100 * measured["error_before"], 100 * measured["error_after"]]
+    assert [row[1]["sort"] for row in errors["rows"]] == pytest.approx(wanted)
+    (sets,) = (one for one in facts["tables"] if one.get("title") == "Prediction sets")
+    coverage = [100 * one["coverage"] for one in measured["sets"]]
+    assert [row[2]["sort"] for row in sets["rows"]] == pytest.approx(coverage)
+    assert class_report.calibration_elements(run.only([0])) == []
+
+
 def test_the_least_certain_nodes_have_the_smallest_margins_among_test_nodes(run, graph, three_splits):
-    models = run.member_probabilities(graph).double()
+    models = tempered(run.member_probabilities(graph), run.calibration.temperatures).double()
     (shown,) = class_report.least_certain(run, graph, three_splits, ["a", "b"], 60.0)
     margins = {}
     for node in range(graph.nodes):
@@ -161,3 +179,15 @@ def test_each_tau_with_weights_of_its_own_has_a_line():
     assert [list(line["x"]) for line in lines] == [[0, 1], [0, 1]]
     np.testing.assert_allclose([line["y"] for line in lines], [[0.2, 0.2], [0.2, 0.2]])
     assert len(run_report.hop_lines(weights, recipe("adaptkry", degree=3))) == 1
+
+
+def test_fit_computes_the_basis_once_and_the_report_only_spectra_and_angles(monkeypatch):
+    graph, products = csbm(nodes=120, seed=4), []
+    multiply = Propagation.__matmul__
+    monkeypatch.setattr(Propagation, "__matmul__", lambda P, x: products.append(x.shape[-1]) or multiply(P, x))
+    run = fit(graph, "adaptkry", "stratified", count=2, epochs=3, taus=(0.5,), degree=4, structure=0, device="cpu")
+    assert products == [16] * 4  # one per hop, none per epoch, split or evaluation
+    run_report.run_report(run, graph)
+    later = products[4:]
+    assert later.count(16) == 8  # the angles between hops, and the probabilities of the least certain nodes
+    assert set(later) <= {8, 16}  # and the random vectors of the densities of states

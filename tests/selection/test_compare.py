@@ -103,12 +103,16 @@ def test_the_folder_holds_every_entry_and_every_row(entries, folder):
     document = json.loads((folder / "comparison.json").read_text())
     without_rows = [{name: value for name, value in one.items() if name != "rows"} for one in entries]
     assert document["methods"] == json.loads(json.dumps(without_rows))
-    assert document["warnings"] == list(SPLITS.warnings)
+    graph = {"graph": "csbm", "metric": "accuracy", "warnings": list(SPLITS.warnings)}
+    assert document["graphs"] == [graph]
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     assert rows == json.loads(json.dumps([row for one in entries for row in one["rows"]]))
     again, about = load_comparison(folder)
     assert again == json.loads(json.dumps(entries))
-    assert (about["graph"], about["metric"]) == ("csbm", "accuracy")
+    assert about == document
+    assert (folder / "table.md").read_text() == entries.table().markdown()
+    assert (folder / "table.tex").read_text() == entries.table().latex()
+    assert (folder / "table.csv").read_text() == entries.table().csv()
 
 
 def test_a_comparison_with_other_rows_is_refused(folder, tmp_path):
@@ -117,6 +121,66 @@ def test_a_comparison_with_other_rows_is_refused(folder, tmp_path):
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(ValueError, match=r"rows\.jsonl must belong to comparison\.json; got other rows"):
         load_comparison(tmp_path / "copy")
+
+
+def other_graph(name="other"):
+    graph = csbm(nodes=80, phi=0.8, seed=3)
+    graph.info = replace(graph.info, name=name, known_as=None)
+    return graph
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """A comparison of two methods on two graphs, and its folder."""
+    folder = tmp_path_factory.mktemp("several")
+    return compare([GRAPH, other_graph()], ["mlp", "sgc"], "stratified", count=2, out=folder, **QUICK), folder
+
+
+def test_several_graphs_are_compared_as_each_alone(several):
+    found, _ = several
+    assert [one["graph"] for one in found] == ["csbm", "csbm", "other", "other"]
+    for graph, group in ((GRAPH, found[:2]), (other_graph(), found[2:])):
+        alone = compare(graph, ["mlp", "sgc"], "stratified", count=2, **QUICK)
+        for name in ("method", "mean", "difference", "difference_half_width"):
+            assert [one[name] for one in group] == [one[name] for one in alone]
+
+
+def test_a_comparison_of_several_graphs_is_loaded_and_resumed(several, tmp_path, trained):
+    found, folder = several
+    copied = shutil.copytree(folder, tmp_path / "copy")
+    again, document = load_comparison(copied)
+    assert again == json.loads(json.dumps(found))
+    assert [one["graph"] for one in document["graphs"]] == ["csbm", "other"]
+    journal = copied / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if '"sgc on other"' not in line))  # interrupted before it
+    request = {"methods": ["mlp", "sgc"], "splits": "stratified", "count": 2, "out": copied, "resume": True} | QUICK
+    resumed = compare([GRAPH, other_graph()], baseline="mlp", **request)
+    assert trained == ["sgc"]
+    assert [(one["graph"], one["method"], one["mean"]) for one in resumed] == [
+        (one["graph"], one["method"], one["mean"]) for one in found
+    ]
+    assert "better than mlp" in (copied / "table.md").read_text()
+    with pytest.raises(ValueError, match="was started with other settings: graph was"):
+        compare([GRAPH], **request)
+    with pytest.raises(ValueError, match="was started with other settings: graph was"):
+        compare([GRAPH, other_graph("third")], **request)
+
+
+def test_each_graph_can_have_splits_of_its_own():
+    other = other_graph()
+    own = [SPLITS.take(2), splits.stratified(other.y, count=3)]
+    found = compare([GRAPH, other], "mlp", own, **QUICK)
+    assert [len(one["rows"]) for one in found] == [2, 3]
+
+
+def test_paths_are_one_graph_and_names_graphs_and_whole_files_are_several(tmp_path):
+    (tmp_path / "folder").mkdir()
+    both = [tmp_path / "folder", tmp_path / "b.npz"]
+    several = [["csbm", "csbm-directed"], ["csbm", GRAPH], [["edges.csv", "nodes.csv"], "csbm"], both]
+    assert [comparison.is_several(data) for data in several] == [True] * 4
+    one = ["csbm", GRAPH, ["edges.csv", "nodes.csv"], ("edges.csv",), [], None, tmp_path / "folder"]
+    assert [comparison.is_several(data) for data in one] == [False] * 7
 
 
 def test_a_method_that_fails_has_a_reason_and_is_trained_again_on_resuming(monkeypatch, tmp_path, trained):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from torch import Tensor
 
 from adaptkry.graphs.splits import stratified
@@ -58,7 +59,9 @@ def batches(group: ProcessGroup = SINGLE_PROCESS, metric: str = "accuracy") -> S
 
 
 def on_test_rows(group: ProcessGroup = SINGLE_PROCESS) -> tuple[Tensor, Tensor]:
-    return evaluate_predictions(SHAPE, WEIGHTS, batches(group), GRAPH.y, SPLITS.test, torch.arange(2), "accuracy")
+    metrics = ("accuracy", "macro_f1", "balanced_accuracy")
+    found = evaluate_predictions(SHAPE, WEIGHTS, batches(group), GRAPH.y, SPLITS.test, torch.arange(2), metrics)
+    return torch.stack([found[0][name] for name in metrics]), found[1]
 
 
 def on_validation_rows(group: ProcessGroup = SINGLE_PROCESS) -> tuple[Tensor, Tensor]:
@@ -76,11 +79,12 @@ def test_two_processes_score_what_one_does(compute):
 
 
 def test_scores_and_confusion_are_those_of_the_predictions():
-    score, confusion = on_test_rows()
+    (accuracy, f1, _), confusion = on_test_rows()
     rows = torch.arange(150).expand(2, -1)
     predicted = batched.logits(SHAPE, WEIGHTS, {}, TERMS, rows, torch.ones(2, 150, 1)).argmax(-1)
     for b, mask in enumerate(SPLITS.test):
-        assert float(score[b]) == pytest.approx(float((predicted[b] == GRAPH.y)[mask].float().mean()))
+        assert float(f1[b]) == pytest.approx(f1_score(GRAPH.y[mask], predicted[b][mask], average="macro"))
+        assert float(accuracy[b]) == pytest.approx(float((predicted[b] == GRAPH.y)[mask].float().mean()))
         expected = torch.zeros(3, 3, dtype=torch.long)
         expected.index_put_((GRAPH.y[mask], predicted[b][mask]), torch.tensor(1), accumulate=True)
         assert torch.equal(confusion[b], expected)

@@ -31,7 +31,7 @@ from adaptkry.training.fit import fit, make_members
 from adaptkry.training.folder_recipe import folder_recipe, is_stored, stored_terms
 from adaptkry.training.loop import GradientDescent
 from adaptkry.training.losses import local_gradients
-from adaptkry.training.predict import folder_probabilities, write_csv
+from adaptkry.training.predict import folder_probabilities, write_predictions
 from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup
 from adaptkry.training.run_folder import load_run
 from adaptkry.training.state import Member
@@ -240,8 +240,8 @@ def test_folders_of_both_dtypes_with_labelled_rows_only(tmp_path, dtype, taus):
     disk, memory = (fit_folder(basis, used, memory=memory, batch_size=64) for memory in (0, "1GiB"))
     assert_same_run(disk, memory)
     assert disk.test_scores.mean() > 0.6  # a random prediction scores 1/3
-    streamed = torch.cat([probabilities for _, probabilities in folder_probabilities(disk, basis)])
-    exact = disk.probabilities(graph)[basis.rows]
+    streamed = torch.cat([models.mean(0) for _, models in folder_probabilities(disk, basis)])
+    exact = disk.probabilities(graph, calibrated=False)[basis.rows]
     torch.testing.assert_close(streamed, exact, rtol=0, atol=2e-2 if dtype == "bfloat16" else 1e-5)
 
 
@@ -252,24 +252,25 @@ def test_unlabelled_rows_do_not_train_but_are_predicted(tmp_path):
     run = fit_folder(basis)
     known = int((graph.y >= 0).sum())
     assert sum(map(sum, run.info.confusion or ())) == pytest.approx(2 * 0.2 * known, abs=4)
-    assert write_csv(tmp_path / "p.csv", run, basis) == NODES
+    assert write_predictions(tmp_path / "p.csv", run, basis) == NODES
 
 
 @pytest.mark.usefixtures("small_slabs")
 def test_predictions_from_disk_equal_those_in_memory(folder, tmp_path):
     run = fit_folder(folder)
-    expected = run.probabilities(GRAPH)
+    expected = run.probabilities(GRAPH, calibrated=False)
     parts = list(folder_probabilities(run, folder))
     assert len(parts) > 3
     nodes = folder.rows[torch.cat([numbers for numbers, _ in parts])]
-    found = torch.cat([probabilities for _, probabilities in parts])
+    found = torch.cat([models.mean(0) for _, models in parts])
     assert sorted(nodes.tolist()) == list(range(NODES))
     torch.testing.assert_close(found, expected[nodes], rtol=1e-4, atol=1e-5)
-    assert write_csv(tmp_path / "new" / "p.csv", run, folder) == NODES
+    assert write_predictions(tmp_path / "new" / "p.csv", run, folder) == NODES
     with (tmp_path / "new" / "p.csv").open() as file:
         table = list(csv.DictReader(file))
     assert [int(line["node"]) for line in table] == nodes.tolist()
-    assert [int(line["class"]) for line in table] == found.argmax(1).tolist()
+    assert [int(line["class"]) for line in table] == run.probabilities(GRAPH)[nodes].argmax(1).tolist()
+    assert {line["label"] for line in table} == {"known"}
 
 
 def test_scores_and_confusion_are_those_of_the_best_weights_on_test_rows(folder):

@@ -17,6 +17,7 @@ from adaptkry.cli import (
     compare,
     datasets,
     demo,
+    export,
     fit,
     generate,
     inspect,
@@ -29,12 +30,27 @@ from adaptkry.cli import (
 )
 from adaptkry.common.errors import is_declared, reason
 from adaptkry.common.files import DISK_FULL, named_error
-from adaptkry.common.version import VERSION
+from adaptkry.common.version import VERSION, commit
 
 USER_ERROR, BUG = 2, 70  # exit codes; 70 is EX_SOFTWARE in sysexits.h
 
 # In the order of `adaptkry --help`. Each module has a function of its own name, and EXAMPLES.
-COMMANDS = (demo, datasets, inspect, auto, fit, predict, tune, compare, report, propagate, generate, tour, reproduce)
+COMMANDS = (
+    demo,
+    datasets,
+    inspect,
+    auto,
+    fit,
+    predict,
+    export,
+    tune,
+    compare,
+    report,
+    propagate,
+    generate,
+    tour,
+    reproduce,
+)
 
 
 def examples(lines: tuple[str, ...]) -> str:
@@ -62,7 +78,7 @@ app = typer.Typer(
 def show_version(is_given: bool) -> None:
     """Print the version and exit."""
     if is_given:
-        typer.echo(f"adaptkry {VERSION}")
+        typer.echo(f"adaptkry {VERSION} (commit {commit()})")
         raise typer.Exit
 
 

@@ -16,6 +16,7 @@ from adaptkry.cli.options import (
     EpochsOption,
     GraphArgument,
     JsonOption,
+    MetricsOption,
     SchemeOption,
     SetOption,
     column_options,
@@ -48,6 +49,7 @@ def auto(
     ] = "5min",
     split: SchemeOption = None,
     count: CountOption = None,
+    metrics: MetricsOption = None,
     epochs: EpochsOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     assignments: SetOption = None,
@@ -76,12 +78,13 @@ def auto(
     from adaptkry.report.run_report import write_pages
     from adaptkry.selection.auto import SUMMARY
     from adaptkry.selection.auto import auto as search
+    from adaptkry.training.data import with_metrics
     from adaptkry.training.fit import choose_device
-    from adaptkry.training.predict import write_csv
+    from adaptkry.training.predict import write_predictions
 
     seconds = time_limit(limit)
     keep_freed_memory()
-    data = open_graph(graph, data_root, directed, columns)
+    data = with_metrics(open_graph(graph, data_root, directed, columns), metrics)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-auto"
     fixed = merge({"epochs": epochs}, assignments or ())
@@ -118,7 +121,9 @@ def auto(
 
     def make_predictions() -> dict[str, str]:
         if not (was_complete and predictions.exists()):
-            write_csv(predictions, result.ensemble, data, result.ensemble.predicted)
+            kept = result.ensemble.predicted
+            models = None if kept is None else lambda numbers: kept[:, numbers]
+            write_predictions(predictions, result.ensemble, data, models=models)
         return {"predictions": str(predictions)}
 
     found, code = report_step(folder, make_predictions, what="predictions")

@@ -17,6 +17,7 @@ from adaptkry.cli.options import (
     DirectionsOption,
     EpochsOption,
     JsonOption,
+    MetricsOption,
     SchemeOption,
     SetOption,
     TausOption,
@@ -64,6 +65,7 @@ def fit(
     ] = None,
     split: SchemeOption = None,
     count: CountOption = None,
+    metrics: MetricsOption = None,
     restarts: Annotated[int, typer.Option(min=1, help="Trainings per split, in one batch; see --combine.")] = 1,
     combine: Annotated[
         str,
@@ -101,7 +103,7 @@ def fit(
     from adaptkry.common.memory import keep_freed_memory
     from adaptkry.models.recipe_text import merge
     from adaptkry.report.run_report import write_pages
-    from adaptkry.training.data import GraphData
+    from adaptkry.training.data import GraphData, with_metrics
     from adaptkry.training.fit import choose_device
     from adaptkry.training.fit import fit as train
     from adaptkry.training.process_group import process_rank
@@ -109,7 +111,7 @@ def fit(
     method, from_file = with_method(method, file)
     options = {"degree": degree, "hop_norm": hop_norm, "epochs": epochs}
     settings = from_file | merge(options, as_assignments(assignments, taus=taus, directions=directions))
-    data = open_graph_or_basis(graph, data_root, directed, columns)
+    data = with_metrics(open_graph_or_basis(graph, data_root, directed, columns), metrics)
     if isinstance(data, GraphData):
         keep_freed_memory()
     splits = data.splits(split, count)

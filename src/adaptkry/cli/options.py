@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adaptkry.common.choices import MIXED_DIRECTIONS, SCHEMES, STORED_DIRECTIONS
+from adaptkry.common.choices import METRICS, MIXED_DIRECTIONS, SCHEMES, STORED_DIRECTIONS
 from adaptkry.models.methods import METHODS
 
 if TYPE_CHECKING:
@@ -67,6 +67,15 @@ CountOption = Annotated[
         min=1,
         help="Number of splits of that scheme, trained as one batch. Default: all fixed ones; five stratified ones if "
         "--split is left out; otherwise ten. class_balanced has ten published seeds.",
+        show_default=False,
+    ),
+]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help=f"Comma-separated metrics: {', '.join(METRICS['classification'])}. The first chooses epochs and settings "
+        "on validation nodes; all are reported. Default: accuracy, or roc_auc for benchmarks that use it.",
         show_default=False,
     ),
 ]

@@ -3,11 +3,11 @@
 import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from adaptkry.cli.options import TAUS_HELP, DirectionsOption, JsonOption, comma_separated
+from adaptkry.cli.options import TAUS_HELP, DirectionsOption, JsonOption, column_options, comma_separated
 from adaptkry.common.choices import EXECUTORS, STORED_DTYPES
 
 EXAMPLES = (
@@ -17,6 +17,7 @@ EXAMPLES = (
 )
 
 
+@column_options("features")
 def propagate(
     graph: Annotated[
         list[str],
@@ -27,6 +28,7 @@ def propagate(
     taus: Annotated[str, typer.Option(metavar="NUMBERS", help=TAUS_HELP)],
     degree: Annotated[int, typer.Option(help="Number of hops K, the degree of the polynomial.")],
     out: Annotated[Path, typer.Option(help="The basis folder.")],
+    columns: dict,
     directions: DirectionsOption = "both",
     rows: Annotated[
         str,
@@ -36,9 +38,11 @@ def propagate(
     memory: Annotated[
         str, typer.Option(help="Maximum memory per process. It determines the width of the blocks.")
     ] = "4GiB",
-    columns: Annotated[
+    block_columns: Annotated[
         int | None,
-        typer.Option(min=1, help="Maximum number of columns per block. Narrow blocks divide better among workers."),
+        typer.Option(
+            "--columns", min=1, help="Maximum number of columns per block. Narrow blocks divide better among workers."
+        ),
     ] = None,
     features: Annotated[
         str | None, typer.Option(help="An .npy or .parquet file to use instead of the features of the graph.")
@@ -73,8 +77,8 @@ def propagate(
         byte_progress(quiet=as_json) as on_progress,
     ):
         basis = compute_basis(
-            graph[0] if len(graph) == 1 else graph, out, taus=numbers(taus), degree=degree, rows=rows, dtype=dtype,
-            directions=comma_separated(directions or "both"), memory=memory, columns=columns, features=features,
+            named_graph(graph, columns), out, taus=numbers(taus), degree=degree, rows=rows, dtype=dtype,
+            directions=comma_separated(directions or "both"), memory=memory, columns=block_columns, features=features,
             seed=seed, executor=executor, workers=workers, scheduler=scheduler, on_progress=on_progress,
         )  # fmt: skip
     seconds, size = time.monotonic() - start, size_of(out)
@@ -88,6 +92,13 @@ def propagate(
     memory_text = "" if memory_used.bytes is None else f", peak memory{scope} {format_bytes(memory_used.bytes)}"
     work = f"\nintermediate files, no longer needed: {work_folder(out)}" if work_folder(out).exists() else ""
     typer.echo(f"basis folder: {out}, {format_bytes(size)}, {seconds:.1f} s{memory_text}\n{basis!r}{work}")
+
+
+def named_graph(names: list[str], columns: dict) -> Any:
+    """The name, path or paths of a graph; the graph itself if it is read with options about columns."""
+    from adaptkry.cli.options import open_graph
+
+    return open_graph(names, None, columns=columns).graph if columns else names[0] if len(names) == 1 else names
 
 
 def numbers(text: str) -> list[float]:

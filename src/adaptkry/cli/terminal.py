@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adaptkry.graphs.splits import Splits
     from adaptkry.models.recipe import Recipe
     from adaptkry.selection.auto_result import AutoResult
+    from adaptkry.selection.comparison_table import ComparisonTable
     from adaptkry.training.data import TrainingData
     from adaptkry.training.run import Run
 
@@ -107,13 +108,14 @@ def print_checks(checks: Sequence[dict]) -> None:
     Console().print(table)
 
 
-def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> None:
+def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits", graph: str = "") -> None:
     """Print the methods, best first; then the methods that could not run, with the reason."""
     from adaptkry.report.comparison_report import best_method, comparison_cells
     from adaptkry.report.elements import cell_text
 
     console = Console()
-    table = Table(title=f"Test {metric} (%), the same {splits.label} for all")
+    on = f" on {graph}" if graph else ""
+    table = Table(title=escape(f"Test {metric} (%){on}, the same {splits.label} for all"))
     measured = ["mean ± std", "to the best", "seconds"]
     is_wide = console.width >= 110
     measured += ["95 % interval", "parameters", "peak MiB", "tried"] if is_wide else []
@@ -123,7 +125,12 @@ def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> 
         cells = comparison_cells(entry)
         table.add_row(*(escape(cell_text(cells[heading])) for heading in ("method", *measured)))
     console.print(table)
-    typer.echo(best_method([entry for entry in entries if entry["mean"] is not None], metric))
+    ranked = [entry for entry in entries if entry["mean"] is not None]
+    typer.echo(best_method(ranked, metric))
+    for name in ranked[0]["scores"] if ranked else ():
+        if name != metric:
+            means = (f"{entry['method']} {100 * entry['scores'][name]['mean']:.2f}" for entry in ranked)
+            typer.echo(f"test {name} (%): {', '.join(means)}")
     typer.echo("to the best: mean difference to the best method over the splits, with its corrected 95 % interval")
     if is_wide:
         typer.echo("tried: number of settings that were compared on validation nodes")
@@ -132,6 +139,22 @@ def print_comparison(entries: Sequence[dict], metric: str, splits: "Splits") -> 
     for entry in entries:
         if entry["failed"]:
             show(f"{entry['method']} could not run: {escape(entry['failed'])}")
+
+
+def print_comparison_table(found: "ComparisonTable") -> None:
+    """Print one line per method, one column per graph, and what the marks mean."""
+    first, *others = found.columns()
+    table = Table(Column(first, no_wrap=True), *(Column(escape(name), justify="right") for name in others))
+    for row in found.rows(markup):
+        table.add_row(*row)
+    Console().print(table)
+    typer.echo(found.note())
+
+
+def markup(mean: str, width: str, is_best: bool, mark: str) -> str:
+    """Return a cell of the table of a comparison, the best in bold."""
+    text = f"{mean} ± {width}" if width else mean
+    return " ".join(part for part in (f"[bold]{text}[/bold]" if is_best else text, mark) if part)
 
 
 def print_reproduction(outcomes: dict, missing: dict[str, str], replaced: list[str], failed: list[str]) -> None:
@@ -192,7 +215,11 @@ def log_suggested(data: "TrainingData", recipe: "Recipe", given: Mapping[str, An
     from adaptkry.models.recipe import recipe as recipe_of
     from adaptkry.training.data import GraphData
 
-    if not isinstance(data, GraphData) or not data.has_suggested(recipe.method):
+    if not isinstance(data, GraphData):
+        return
+    if data.graph.features is None and recipe.structure:
+        log.info(f"{data.name} has no features: degrees and {recipe.structure} columns of its edges are used instead")
+    if not data.has_suggested(recipe.method):
         return
     defaults = recipe_of(recipe.method, **given).to_dict()
     changed = {name: value for name, value in recipe.to_dict().items() if value != defaults[name]}

@@ -15,6 +15,7 @@ from adaptkry.cli.options import (
     EpochsOption,
     GraphArgument,
     JsonOption,
+    MetricsOption,
     SchemeOption,
     SetOption,
     check_method,
@@ -42,6 +43,7 @@ def tune(
     ] = 8,
     split: SchemeOption = None,
     count: CountOption = None,
+    metrics: MetricsOption = None,
     epochs: EpochsOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search; on the CPU the same seed gives the same trials.")] = 0,
     assignments: SetOption = None,
@@ -67,11 +69,12 @@ def tune(
     from adaptkry.selection.trial import best_trial
     from adaptkry.selection.tune import SETTINGS
     from adaptkry.selection.tune import tune as search
+    from adaptkry.training.data import with_metrics
     from adaptkry.training.fit import choose_device
 
     check_method(method)
     keep_freed_memory()
-    data = open_graph(graph, data_root, directed, columns)
+    data = with_metrics(open_graph(graph, data_root, directed, columns), metrics)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}-tuned"
     fixed = merge({"epochs": epochs}, assignments or ())

@@ -1,4 +1,4 @@
-r"""Confidence intervals of means over splits, and of differences between two methods on the same splits.
+r"""Confidence intervals of means over splits; intervals and tests of differences of two methods on the same splits.
 
 Random splits of the same nodes share nodes, so that scores on them are not independent. Student's interval of a mean
 over splits describes the spread over splits only, and is too narrow for claims about other splits. Differences are
@@ -36,11 +36,40 @@ def corrected_half_width(differences: np.ndarray, evaluated_per_train: float) ->
         differences: one difference per split [k].
         evaluated_per_train: number of evaluated (validation or test) nodes divided by that of training nodes.
     """
-    k = len(differences)
-    if k < 2:
+    if len(differences) < 2:
         return 0.0
-    deviation = float(differences.std(ddof=1)) * np.sqrt(1 / k + evaluated_per_train)
-    return float(special.stdtrit(k - 1, 0.975) * deviation)
+    return float(special.stdtrit(len(differences) - 1, 0.975)) * corrected_error(differences, evaluated_per_train)
+
+
+def corrected_error(differences: np.ndarray, evaluated_per_train: float) -> float:
+    """Return the corrected standard error of a mean of at least two differences (arguments as above)."""
+    return float(differences.std(ddof=1) * np.sqrt(1 / len(differences) + evaluated_per_train))
+
+
+def corrected_p_value(differences: np.ndarray, evaluated_per_train: float) -> float | None:
+    """Return the two-sided p-value of the corrected paired t-test that the mean difference is 0 (arguments as above).
+
+    None for fewer than two differences, which cannot be tested.
+    """
+    if len(differences) < 2:
+        return None
+    mean, error = float(differences.mean()), corrected_error(differences, evaluated_per_train)
+    if error == 0:
+        return float(mean == 0)
+    return float(2 * special.stdtr(len(differences) - 1, -abs(mean) / error))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for their number by Holm's step-down method (Scand. J. Statist. 6, 1979).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p_values, dtype=float)
+    order = given.argsort(kind="stable")
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1)).clip(max=1)
+    return adjusted.tolist()
 
 
 def nodes_ratio(rows: Sequence[Mapping[str, Any]], part: str = "test") -> float:

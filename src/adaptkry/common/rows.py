@@ -8,7 +8,6 @@ import logging
 import os
 import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 
 from adaptkry.common.files import checked_path, named_error
-from adaptkry.common.version import VERSION
+from adaptkry.common.version import VERSION, commit
 
 log = logging.getLogger("adaptkry")
 
@@ -50,16 +49,6 @@ def origin() -> dict[str, str | None]:
     is_command = program.stem == "adaptkry" or program.parts[-2:] == ("adaptkry", "__main__.py")
     command = shlex.join(["adaptkry", *sys.argv[1:]]) if is_command else None
     return {"created": datetime.now(UTC).isoformat(timespec="seconds"), "command": command}
-
-
-def commit() -> str:
-    """The commit of the checkout, followed by + if files were changed since; "unknown" outside a checkout."""
-    folder = Path(__file__).parent
-    try:
-        command = ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def append(path: Path | str, rows: Iterable[dict]) -> None:

@@ -79,7 +79,9 @@ def logits(
 
     With a dropout state the model is in training mode: it applies dropout and updates the statistics of batch norm.
     """
-    parts = member_parts(shape, rows, operator) if dropout is None else []
+    # An exported model (`training/export.py`) has any number of rows, so it cannot depend on sizes in bytes.
+    is_divided = dropout is None and not torch.compiler.is_compiling()
+    parts = member_parts(shape, rows, operator) if is_divided else []
     if len(parts) > 1:
         shared = [
             ({k: t[part] for k, t in weights.items()}, {k: t[part] for k, t in statistics.items()}) for part in parts

@@ -76,10 +76,10 @@ def input_columns(
     """Return scaled features and structure columns side by side [n, d], and what another graph's columns need.
 
     The block of structure columns is scaled to the norm of the features, so that neither drowns the other. Without
-    features its entries have a root mean square of 1, as standardised features have.
+    features its entries have a root mean square of 1, and standardised degrees of the nodes stand beside it.
     """
     is_new = saved is None
-    saved = saved or {}
+    saved = dict(saved or {})
     if is_reduced(graph, recipe):
         saved |= {"feature_map": reduction(graph, recipe, scaling, device)} if is_new else {}
         x = torch.from_numpy(features_for_products(graph, recipe, scaling) @ saved["feature_map"].numpy())
@@ -94,7 +94,18 @@ def input_columns(
     if not recipe.structure:
         return x, saved
     columns = structure_columns(with_loops(graph, recipe), structure_maps_of(saved)) * saved["structure_scale"]
+    if graph.features is None:
+        degrees = log_degrees(graph, recipe)
+        saved |= {"degree_scaling": torch.stack(standardising(degrees))} if is_new else {}
+        mean, std = saved["degree_scaling"]
+        x = ((degrees - mean) / std).to(x.dtype)
     return torch.cat([x, columns.to(x.dtype)], 1), saved
+
+
+def log_degrees(graph: Graph, recipe: Recipe) -> Tensor:
+    """Return log(1 + degree) of each side of the edges that the recipe uses: float64 [n, sides]."""
+    sides: Any = sides_of(graph, recipe.directions)
+    return torch.stack([torch.log1p(graph.degree(side)) for side in sides], 1)
 
 
 def is_reduced(graph: Graph, recipe: Recipe) -> bool:
@@ -172,7 +183,8 @@ def column_count(graph: Graph, recipe: Recipe) -> int:
     """Return the number of input columns d: features, and structure columns of one or two sides."""
     features = 0 if graph.features is None else graph.features.shape[1]
     features = recipe.reduce if is_reduced(graph, recipe) else features
-    return features + recipe.structure * len(sides_of(graph, recipe.directions))
+    columns = recipe.structure + (graph.features is None and recipe.structure > 0)  # with the degree
+    return features + columns * len(sides_of(graph, recipe.directions))
 
 
 def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None) -> Tensor:
@@ -181,7 +193,7 @@ def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None
     `scaling` is that of the training graph; by default that of this graph. Numbers from tables are scaled in float64.
     """
     if graph.features is None and recipe.structure:
-        return torch.zeros(graph.nodes, 0)  # structure columns alone serve as features
+        return torch.zeros(graph.nodes, 0)  # degrees and structure columns serve as features
     x = normalised(graph).x if recipe.normalise else graph.x
     if recipe.standardise:
         mean, std = (part.to(x.dtype) for part in scaling or column_scaling(graph, recipe))
@@ -191,7 +203,12 @@ def scaled_features(graph: Graph, recipe: Recipe, scaling: Scaling | None = None
 
 def column_scaling(graph: Graph, recipe: Recipe) -> Scaling:
     """Return mean [d] and standard deviation [d] of the columns, with 1 for the deviation of a constant column."""
-    mean, std = column_moments(normalised(graph).x if recipe.normalise else graph.x)
+    return standardising(normalised(graph).x if recipe.normalise else graph.x)
+
+
+def standardising(x: Tensor) -> Scaling:
+    """Return mean [d] and standard deviation [d] of the columns of x [n, d], with 1 for that of a constant column."""
+    mean, std = column_moments(x)
     return mean, torch.where(std > 0, std, 1)
 
 

@@ -176,7 +176,7 @@ def by_features(graph: Graph) -> list[Reason]:
     x = graph.features
     if x is None:
         settings = {"structure": min(STRUCTURE["structure"], graph.nodes)}
-        return [Reason(settings, "there are no features: columns are computed from edges")]
+        return [Reason(settings, "there are no features: degrees and columns of the edges are used instead")]
     if not min(x.shape):
         return []
     x = x[:: -(-x.shape[0] // SAMPLE)]  # [rows, d]

@@ -22,7 +22,7 @@ def weighted_sum(w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState |
         return VaryingSum.apply(w, basis, rows, dropout)  # type: ignore[return-value]
     if dropout is not None and not dropout.is_active("filter_dropout"):
         dropout = None
-    if dropout is None and basis.device.type != "cpu":
+    if dropout is None and (basis.device.type != "cpu" or torch.compiler.is_compiling()):
         return WeightedSum.apply(w, basis, rows)  # type: ignore[return-value]
     if dropout and dropout.gpu:
         gpu = dropout.gpu

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from adaptkry.common import tables
 from adaptkry.common.files import write as write_file
 from adaptkry.paper import ACCURACY_ITEMS, cells
 from adaptkry.paper.published import PAPER
@@ -102,29 +103,17 @@ def markdown(item: Section, figures: str = "reproduction") -> str:
 
 
 def markdown_table(table: dict) -> str:
-    """Return a table in GitHub's Markdown."""
-    lines = [[*table["columns"]], ["---"] * len(table["columns"])]
-    lines += [[cell_text(cell).replace("|", "\\|") for cell in row] for row in table["rows"]]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-ESCAPES = {"\\": r"\textbackslash{}", "±": r"$\pm$", "λ": r"$\lambda$"} | {c: f"\\{c}" for c in "&%$#_{}"}
+    """Return a table of a section in GitHub's Markdown."""
+    return tables.markdown_table(table["columns"], [[cell_text(cell) for cell in row] for row in table["rows"]])
 
 
 def latex(item: Section) -> str:
     """Return the tables of a section in LaTeX; they need the package booktabs."""
     parts = [f"% {item.facts['title']}: written by `adaptkry reproduce {item.name}`"]
     for table in item.facts["tables"]:
-        body = [[escaped(cell_text(cell)) for cell in row] for row in table["rows"]]
-        lines = [" & ".join(row) + r" \\" for row in [[escaped(name) for name in table["columns"]], *body]]
-        parts += [f"\\begin{{tabular}}{{l{'r' * (len(table['columns']) - 1)}}}", r"\toprule", lines[0], r"\midrule"]
-        parts += [*lines[1:], r"\bottomrule", r"\end{tabular}", ""]
+        body = [[tables.escaped(cell_text(cell)) for cell in row] for row in table["rows"]]
+        parts += [tables.latex_table([tables.escaped(name) for name in table["columns"]], body), ""]
     return "\n".join(parts)
-
-
-def escaped(text: str) -> str:
-    """Escape the special characters of LaTeX."""
-    return "".join(ESCAPES.get(letter, letter) for letter in text)
 
 
 def provenance(sections: Sequence[Section]) -> str:

@@ -1,7 +1,6 @@
 """What the report says about classes and nodes: scores of classes, confusion, calibration, the least certain nodes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,8 +9,9 @@ from torch import Tensor
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.splits import Splits
 from adaptkry.report.elements import cell, chart, matrix, series, table, under
-from adaptkry.training.ensemble import Ensemble, split_probabilities
-from adaptkry.training.run import Run
+from adaptkry.training.calibration import tempered
+from adaptkry.training.ensemble import Ensemble
+from adaptkry.training.run import Run, model_probabilities
 
 SHOWN_NODES = 20  # of the least certain ones
 MOST_PROBABILITIES = 2e8  # models x nodes x classes
@@ -50,8 +50,7 @@ def largest_share(counts: np.ndarray) -> float | None:
 
 def calibration_elements(run: Run | Ensemble) -> list[dict]:
     """Return the reliability diagram and the table of calibration errors; nothing for a run without calibration."""
-    calibration = getattr(run, "calibration", None)
-    facts = {} if calibration is None else calibration.facts
+    facts = {} if run.calibration is None else run.calibration.facts
     if "reliability_after" not in facts:
         return []
     lines = [series("as good as it claims", [0, 100], [0, 100], dashed=True)]
@@ -77,7 +76,7 @@ def confusion(run: Run | Ensemble, graph: Graph | None, splits: Splits | None) -
         return run.info.confusion
     if graph is None or splits is None:
         raise ValueError("a report of a run that was not tested needs its graph and splits; got none. Test it first.")
-    predicted = model_probabilities(run, graph).argmax(-1)  # [v, n]
+    predicted = calibrated_models(run, graph).argmax(-1)  # [v, n]
     cells = (graph.y.expand_as(predicted) * run.classes + predicted)[splits.test[split_of(run)]]
     return torch.bincount(cells, minlength=run.classes**2).view(run.classes, -1).tolist()
 
@@ -87,12 +86,13 @@ def split_of(run: Run | Ensemble) -> list[int]:
     return [run.results[i].split for i in run.chosen]
 
 
-def model_probabilities(run: Run | Ensemble, graph: Graph) -> Tensor:
-    """Predict class probabilities with every chosen member, or for every split of an ensemble: [v, n, c]."""
-    if isinstance(run, Ensemble):
-        parts = [replace(part, predicted=part.member_probabilities(graph)) for part in run.parts]
-        return split_probabilities(parts, run.shares, len(run.results))[run.chosen]
-    return (run.member_probabilities(graph) if run.predicted is None else run.predicted)[run.chosen]
+def calibrated_models(run: Run | Ensemble, graph: Graph) -> Tensor:
+    """Return calibrated class probabilities of every chosen member, or of every split of an ensemble: [v, n, c]."""
+    if run.predicted is None:
+        models = model_probabilities(run.weighted_parts(), graph)
+    else:
+        models = run.predicted if isinstance(run, Ensemble) else run.predicted[run.chosen]
+    return models if run.calibration is None else tempered(models, run.calibration.temperatures)
 
 
 def least_certain(
@@ -101,7 +101,7 @@ def least_certain(
     """Return the table of the nodes with the smallest margins; nothing if that would take longer than `seconds`."""
     if graph is None or prediction_seconds(run, graph) > seconds:
         return []
-    models = model_probabilities(run, graph)  # [v, n, c]
+    models = calibrated_models(run, graph)  # [v, n, c]
     weights = (graph.y < 0).expand(models.shape[:2]).clone()  # [v, n] which models say something about a node
     if splits is not None and splits.test.shape[1] == graph.nodes:
         weights |= splits.test[split_of(run)]
@@ -123,7 +123,7 @@ def least_certain(
 
 
 def prediction_seconds(run: Run | Ensemble, graph: Graph) -> float:
-    """Estimate the time that `model_probabilities` takes; infinity if the result would not fit in memory."""
+    """Estimate the time that `calibrated_models` takes; infinity if the result would not fit in memory."""
     parts = run.parts if isinstance(run, Ensemble) else [run]
     columns = 1 if graph.features is None else graph.features.shape[1]
     total = 0.0

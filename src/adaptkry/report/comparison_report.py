@@ -1,8 +1,10 @@
-"""The report of `adaptkry compare`: a leaderboard, a chart and a sentence about the best method."""
+"""The report of `adaptkry compare`: a leaderboard and a chart of each graph, a table of several, and a sentence."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, series, table
+from adaptkry.selection.comparison_table import Comparison, ComparisonTable
 
 COMPARISON_COLUMNS = (
     "method", "mean ± std", "95 % interval", "to the best", "seconds", "parameters", "peak MiB", "tried",
@@ -16,6 +18,44 @@ COMPARISON_NOTE = (
     "best of many is partly lucky. Tried: number of settings that were compared on validation nodes; seconds and peak "
     "memory include all of them."
 )
+
+
+def stored_comparison_report(entries: Comparison, document: Mapping[str, Any]) -> dict:
+    """Return a comparison of one or several graphs as an experiment; `document` is what its entries share."""
+    graphs, provenance = document["graphs"], document["provenance"]
+    each = [
+        comparison_report(
+            [entry for entry in entries if entry["graph"] == one["graph"]],
+            one["warnings"], one["graph"], one["metric"], provenance,
+        )
+        for one in graphs
+    ]  # fmt: skip
+    if len(each) == 1:
+        return each[0]
+    found = entries.table(document["baseline"])
+    return experiment(
+        f"Methods on {', '.join(found.graphs)}",
+        lead=best_rank(found),
+        tables=[
+            table("Test scores (%)", found.columns(), found.rows(), found.note().replace("Bold: best mean. ", "")),
+            *(
+                leaderboard | {"title": f"{leaderboard['title']}: {one['graph']}"}
+                for one, part in zip(graphs, each, strict=True)
+                for leaderboard in part["tables"]
+            ),
+        ],
+        charts=[chart for part in each for chart in part["charts"]],
+        notes=[f"{one['graph']}: {note}" for one, part in zip(graphs, each, strict=True) for note in part["notes"]],
+        provenance=provenance,
+    )
+
+
+def best_rank(found: ComparisonTable) -> str:
+    """Return a sentence that names the methods with the best mean rank."""
+    lowest = min(found.mean_ranks.values())
+    names = [name for name in found.methods if found.mean_ranks[name] == lowest]
+    have = "has the best mean rank" if len(names) == 1 else "have the best mean rank"
+    return f"{' and '.join(names)} {have}: {lowest:.2f} over {len(found.graphs)} graphs."
 
 
 def comparison_report(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.report.auto_report import auto_facts
-from adaptkry.report.comparison_report import comparison_report
+from adaptkry.report.comparison_report import stored_comparison_report
 from adaptkry.report.run_report import run_report
 from adaptkry.selection.auto import SUMMARY, finished_search
 from adaptkry.selection.compare import COMPARISON, load_comparison
@@ -24,9 +24,7 @@ def stored_facts(folder: Path) -> dict:
     Without the graph that a run was trained on, they are marked as partial (`"is_partial": True`).
     """
     if (folder / COMPARISON).exists():
-        entries, document = load_comparison(folder)
-        names = ("warnings", "graph", "metric", "provenance")
-        return comparison_report(entries, *(document[name] for name in names))
+        return stored_comparison_report(*load_comparison(folder))
     result = finished_search(folder) if (folder / SUMMARY).exists() else None
     run = load_run(folder) if result is None else result.ensemble
     require_success(run.results, run.chosen)

@@ -11,7 +11,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from adaptkry.selection.trial import TRIALS, Trial, best_trial
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.ensemble import Ensemble, combine_runs
 from adaptkry.training.fit import check_resume, choose_device, resolve_splits
+from adaptkry.training.metrics import check_metrics
 from adaptkry.training.run_folder import load_run, run_digest, write_ensemble
 
 log = logging.getLogger("adaptkry")
@@ -44,6 +45,7 @@ def auto(
     *,
     count: int | None = None,
     time_limit: float | str = 300.0,
+    metrics: str | Sequence[str] | None = None,
     device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
@@ -62,6 +64,7 @@ def auto(
         count: number of splits that a scheme draws.
         time_limit: from this call to its return, in seconds or as a text such as "5min". At least one recipe is
             trained, however short it is.
+        metrics: as in `fit`; the first chooses the settings.
         device: "auto", "cpu" or "cuda".
         out: folder for the trials, the ensemble and `auto.json`.
         resume: continue the search in `out`; time that was spent before counts.
@@ -84,9 +87,10 @@ def auto(
     check_resume(resume, out)
     test = checks.flag(test, "test")
     seconds = timing.time_limit(time_limit)
-    source = open_graph(data, "auto")
+    source = open_graph(data, "auto", metrics=metrics)
     checks.classes(source.labels, source.info.class_names)
     splits = resolve_splits(source, splits, count, test=test)
+    check_metrics(source.metrics, source.labels, splits, test=test)
     device = str(choose_device(device))
     fixed = given_settings(settings)
     with _journal(out, source, splits, seed, test, fixed, resume) if out is not None else nullcontext() as journal:
@@ -112,9 +116,10 @@ def _journal(
 ) -> Journal:
     """Return the journal of the output folder, which records finished trials."""
     texts = {name: repr(value) for name, value in fixed.items()}
-    key = training_key([], data=source.digest(splits), seed=seed, test=test, settings=texts)
-    request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), "seed": seed, **texts}
-    return Journal(out, key, command="auto", request=request, resume=resume, file=TRIALS, overwrite=False)
+    metrics = list(source.metrics)
+    key = training_key([], data=source.digest(splits), seed=seed, test=test, settings=texts, metrics=metrics)
+    request = {"graph": source.name, "scheme": splits.scheme, "splits": len(splits), "seed": seed, "metrics": metrics}
+    return Journal(out, key, command="auto", request=request | texts, resume=resume, file=TRIALS, overwrite=False)
 
 
 def finished_search(folder: Path) -> AutoResult:

@@ -42,9 +42,13 @@ class AutoResult:
         """Predict the most probable class of every node: [n]."""
         return self.ensemble.predict(data)
 
-    def probabilities(self, data: Any) -> torch.Tensor:
-        """Predict class probabilities: [n, c]."""
-        return self.ensemble.probabilities(data)
+    def probabilities(self, data: Any, *, calibrated: bool = True) -> torch.Tensor:
+        """Predict class probabilities: [n, c]; see `Run.probabilities`."""
+        return self.ensemble.probabilities(data, calibrated=calibrated)
+
+    def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> torch.Tensor:
+        """Predict a set of classes for every node: bool [n, c]; see `Run.prediction_sets`."""
+        return self.ensemble.prediction_sets(data, level, kind)
 
     @property
     def test_ratio(self) -> float:

@@ -17,7 +17,8 @@ from adaptkry.training.run import Run
 
 SELECTION_ROUNDS = 50  # members added per split, with repetition
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
-ROUND_SECONDS = {"accuracy": 5e-9, "roc_auc": 1e-7}  # on one core, per candidate, node and class
+ROUND_SECONDS = 5e-9  # on one core, per candidate, node and class
+SORTING_SECONDS = 1e-7  # the same for metrics that rank nodes
 GPU_SPEED = 30  # times as fast on a GPU, roughly
 LAUNCH_SECONDS = 1e-3  # of a round, however small it is
 
@@ -33,7 +34,7 @@ def greedy_counts(
     Args:
         probabilities: class probabilities of k candidates on the validation nodes, [k, m, c].
         classes: the true classes [m].
-        metric: "accuracy" or "roc_auc".
+        metric: the name of the metric of which the best value is sought.
         rounds: number of rounds.
         seconds: time limit; at least one round is completed.
 
@@ -71,7 +72,8 @@ def selection_seconds(candidates: int, classes: int, splits: Splits, metric: str
     """Estimate the time of `greedy_shares`."""
     nodes = int(splits.validation.sum())  # of all splits
     speed = GPU_SPEED if device.startswith("cuda") else 1
-    products = ROUND_SECONDS[metric] * min(candidates, CANDIDATES) * nodes * classes / speed
+    each = SORTING_SECONDS if pick_metric(metric).ranks_rows else ROUND_SECONDS
+    products = each * min(candidates, CANDIDATES) * nodes * classes / speed
     return SELECTION_ROUNDS * (products + LAUNCH_SECONDS * len(splits))
 
 
@@ -91,7 +93,7 @@ def greedy_shares(
         parts: runs with `predicted`, on the same data and splits.
         labels: the class of each node [n].
         splits: the splits.
-        metric: "accuracy" or "roc_auc".
+        metric: the name of the metric of which the best value is sought.
         rounds: number of members added per split, with repetition.
         device: where to compute.
         seconds: time limit; if it is too short, fewer members are added.

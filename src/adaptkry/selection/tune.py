@@ -26,6 +26,7 @@ from adaptkry.selection.space import Space, space_of
 from adaptkry.selection.trial import TRIALS, Trial, best_trial, changed_recipe, recipe_of, train_trials
 from adaptkry.training.data import GraphData, open_graph, training_key
 from adaptkry.training.fit import check_resume, choose_device, fit, make_members, resolve_splits
+from adaptkry.training.metrics import check_metrics
 from adaptkry.training.run import Run
 from adaptkry.training.run_folder import load_run, write_run
 from adaptkry.training.state import Member
@@ -55,6 +56,7 @@ def tune(
     together: int = 8,
     count: int | None = None,
     seed: int = 0,
+    metrics: str | Sequence[str] | None = None,
     device: str | torch.device = "auto",
     out: Path | str | None = None,
     resume: bool = False,
@@ -71,6 +73,7 @@ def tune(
         together: number of trials per round; those of one shape train as one batch.
         count: number of splits of the scheme, as in `fit`.
         seed: seed of the sampler.
+        metrics: as in `fit`; the first chooses the settings.
         device: "auto", "cpu" or "cuda".
         out: folder for `trials.jsonl`, `tuned.toml` and the run.
         resume: continue after the trials in `out`.
@@ -82,9 +85,10 @@ def tune(
     check_resume(resume, out)
     device = str(choose_device(device))
     check_names(settings, inspect.signature(tune).parameters)
-    source = open_graph(data, "tune")
+    source = open_graph(data, "tune", metrics=metrics)
     checks.classes(source.labels, source.info.class_names)
     splits = resolve_splits(source, splits, count)
+    check_metrics(source.metrics, source.labels, splits)
     search = make_search(source, method, splits, checks.count(seed, "seed"), together, device, settings)
     with _journal(out, search, resume) if out is not None else nullcontext() as journal:
         finished = [record | {"trial": int(name)} for name, record in (journal.done if journal else {}).items()]
@@ -125,13 +129,14 @@ class Search:
         """Digest of graph, splits, fixed settings, space, seed and trials per round, which must match on resuming."""
         members = make_members(self.first, self.splits, 1)
         parts = {"data": self.data.digest(self.splits), "space": repr(self.space)}
-        return training_key(members, seed=self.seed, together=self.together, **parts)
+        return training_key(members, seed=self.seed, together=self.together, metrics=self.data.metrics, **parts)
 
     @property
     def request(self) -> dict[str, Any]:
         """The same by name, so that the error about another search in the folder can say what differs."""
         request = {"graph": self.data.name, "scheme": self.splits.scheme, "splits": len(self.splits)}
         request |= {"seed": self.seed, "together": self.together, "varied": list(self.space)}
+        request |= {"metrics": list(self.data.metrics)}
         return request | {name: value for name, value in self.first[0].to_dict().items() if name not in self.space}
 
     def run(self, finished: list[Trial], total: int, record: Callable[[Iterable[Trial]], object]) -> None:

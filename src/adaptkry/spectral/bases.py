@@ -56,7 +56,7 @@ def three_term(P, x: Tensor, degree: int, step: Callable[[int], tuple[float, flo
         yield current
 
 
-@basis()
+@basis(multiplies_terms=True)
 def krylov(P, x: Tensor, degree: int) -> Terms:
     """Monomials x, Px, P^2 x, ...: the basis of AdaptKry.
 
@@ -69,19 +69,19 @@ def krylov(P, x: Tensor, degree: int) -> Terms:
         yield x
 
 
-@basis()
+@basis(multiplies_terms=True)
 def chebyshev(P, x: Tensor, degree: int, *, sign: float = 1.0) -> Terms:
     """Chebyshev polynomials of the first kind, T_k(P)x; sign -1 gives T_k(-P)x."""
     return three_term(P, x, degree, lambda k: (sign if k == 1 else 2 * sign, 0.0, -1.0))
 
 
-@basis()
+@basis(multiplies_terms=True)
 def legendre(P, x: Tensor, degree: int) -> Terms:
     """Legendre polynomials."""
     return three_term(P, x, degree, lambda k: ((2 * k - 1) / k, 0.0, -(k - 1) / k))
 
 
-@basis()
+@basis(multiplies_terms=True)
 def jacobi(P, x: Tensor, degree: int, *, a: float = 1.0, b: float = 1.0, published: bool = False) -> Terms:
     """Jacobi polynomials P_k^{(a, b)} with a and b above -1 (Szego, equation 4.5.1).
 

@@ -60,6 +60,8 @@ class BasisFunction:
         learned: the trainable weights of the basis, if it has any.
         expands_in: another basis and a function degree -> matrix [K + 1, K + 1] whose row k holds the coefficients of
             p_k in that basis. Filters with trained coefficients use it to compute K + 1 terms instead of (K + 1)^2.
+        multiplies_terms: whether the k-th product is that of P with term k - 1, and nothing else depends on other rows:
+            after a change of the graph, terms can then be updated by rows (`local_update.py`).
         required_options: options without a default.
         response_from: how the frequency response is computed: "polynomial" if p_k is a fixed polynomial of degree at
             most K; "recurrence" if the polynomials depend on the signal and are those of `lanczos.recurrence`; None if
@@ -73,6 +75,7 @@ class BasisFunction:
     depends_on_signal: bool = False
     learned: LearnedBasis | None = None
     expands_in: tuple[str, Callable[[int], np.ndarray]] | None = None
+    multiplies_terms: bool = False
     required_options: tuple[str, ...] = ()
     response_from: Literal["polynomial", "recurrence"] | None = "polynomial"
     fill_on_gpu: "Callable[[Basis, Tensor], bool] | None" = None

@@ -245,8 +245,8 @@ class SlabBatches:
         split_of_member: the split of each member [b].
         device: the device to which batches are moved.
         group: the processes that share the slabs.
-        shares_validation: whether validation scores of several processes add up. ROC-AUC does not: every process then
-            evaluates all rows.
+        shares_validation: whether validation scores of several processes add up. Those that rank rows, such as
+            ROC-AUC, do not: every process then evaluates all rows.
     """
 
     operator: Operator | None = None

@@ -1,11 +1,12 @@
 """Training data with one interface: a graph in memory, or a basis folder."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import scipy.sparse as sp
 import torch
@@ -29,6 +30,7 @@ from adaptkry.outofcore.manifest import is_kind
 from adaptkry.outofcore.memory_plan import parse_bytes
 from adaptkry.training.batches import Batches, FolderTerms, FullBatch, InMemoryTerms, SlabBatches, SlabPlan
 from adaptkry.training.folder_recipe import folder_recipe, stored_terms
+from adaptkry.training.metrics import metric_names, pick_metric
 from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup, share_of_machine
 from adaptkry.training.state import Member
 
@@ -62,6 +64,7 @@ class TrainingData(Protocol):
 
     info: Info
     labels: Tensor  # class of each row [n]; -1 if unknown
+    metrics: tuple[str, ...]  # the first, which is that of `info`, chooses epochs and settings; all are reported
 
     @property
     def name(self) -> str:
@@ -113,11 +116,15 @@ class TrainingData(Protocol):
         ...
 
 
+Data = TypeVar("Data", bound=TrainingData)
+
+
 class GraphData:
     """A graph in memory. Published settings are for benchmarks (`Info.known_as`), whatever the name of a graph."""
 
     def __init__(self, graph: Graph):
         self.graph, self.info, self.labels = graph, graph.info, graph.y
+        self.metrics = (graph.info.metric,)
         self._hash: Any = None  # SHA-256 of the graph, once it was needed
 
     @property
@@ -255,6 +262,7 @@ class FolderData:
     def __init__(self, folder: BasisFolder):
         self.folder = folder
         self.info, self.labels = Info(folder.name, folder.metric, None, folder.class_names), folder.labels
+        self.metrics = (folder.metric,)
 
     @property
     def name(self) -> str:
@@ -306,7 +314,7 @@ class FolderData:
         split_of_member = torch.tensor([member.split for member in members])
         batches = SlabBatches(
             source, plan, self.labels, training_masks(splits), split_of_member, options.device, options.group,
-            shares_validation=self.info.metric == "accuracy",
+            shares_validation=pick_metric(self.info.metric).count is not None,
         )  # fmt: skip
         batching = {"slabs": plan.slabs, "batch_size": plan.batch_size, "processes": processes}
         return PreparedTraining(shape, batches, batching, [1.0] * source.shape[0])
@@ -365,9 +373,25 @@ def open_data(data: Any, layout: dict[str, Any] | None = None, **load_options) -
     return GraphData(load(data if only is None else only, **load_options))
 
 
-def open_graph(data: Any, purpose: str, layout: dict[str, Any] | None = None) -> GraphData:
+def with_metrics(source: Data, metrics: str | Sequence[str] | None) -> Data:
+    """Return the same data with other metrics; None keeps theirs.
+
+    >>> with_metrics(open_data("csbm"), ["macro_f1", "accuracy"]).info.metric
+    'macro_f1'
+    """
+    if metrics is None:
+        return source
+    other = copy.copy(source)
+    other.metrics = metric_names(metrics, source.info.metric)
+    other.info = replace(source.info, metric=other.metrics[0])
+    return other
+
+
+def open_graph(
+    data: Any, purpose: str, layout: dict[str, Any] | None = None, *, metrics: str | Sequence[str] | None = None
+) -> GraphData:
     """Open a graph in memory; refuse a basis folder, which `purpose` (such as "tune") cannot use."""
-    source = open_data(data, layout)
+    source = with_metrics(open_data(data, layout), metrics)
     if not isinstance(source, GraphData):
         raise TypeError(
             f"{purpose} needs a graph in memory; got the basis folder of {source.name}. Use the graph itself."

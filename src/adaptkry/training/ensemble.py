@@ -7,17 +7,30 @@ runs; the members of one part have the same shape.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from adaptkry.graphs.splits import Splits
+from adaptkry.training.calibration import Calibration, Predictions, calibrate, some_nodes
 from adaptkry.training.data import TrainingData
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.results import Result
-from adaptkry.training.run import Run, RunInfo, WeightedPart, require_success, summary_line, weighted_probabilities
+from adaptkry.training.run import (
+    Run,
+    RunInfo,
+    WeightedPart,
+    averaged,
+    model_probabilities,
+    prediction_sets,
+    require_success,
+    summary_line,
+)
+
+if TYPE_CHECKING:
+    from adaptkry.training.predictor import Predictor
 
 
 @dataclass(repr=False)
@@ -29,7 +42,8 @@ class Ensemble:
     results: list[Result]  # one per split
     info: RunInfo
     combine: str = "mean"  # how the shares were chosen: "mean" or "greedy"
-    predicted: Tensor | None = None  # class probabilities of the training graph's nodes [n, c]; None if it was loaded
+    predicted: Tensor | None = None  # probabilities of the training graph's nodes by each model [v, n, c], if new
+    calibration: Calibration | None = None  # of the splits that did not fail; None if it was not tested
 
     @property
     def main(self) -> Run:
@@ -69,28 +83,59 @@ class Ensemble:
         return "\n".join([*lines, summary_line(name, self.results, self.info)])
 
     def weighted_parts(self) -> list[WeightedPart]:
-        """Return the parts, without unused members, and the weight of each member in a prediction: they sum to 1."""
-        splits = len(require_success(self.results, self.chosen))
+        """Return the parts, without unused members, and the shares of their members in each split."""
+        splits = {split: v for v, split in enumerate(require_success(self.results, self.chosen))}
         found = []
         for part, shares in zip(self.parts, self.shares, strict=True):
             used = [i for i, share in enumerate(shares) if share > 0]
+            weights = torch.zeros(len(splits), len(used))
+            for column, i in enumerate(used):
+                weights[splits[part.members[i].split], column] = shares[i]
             if used:
-                found.append((part.only(used), torch.tensor([shares[i] / splits for i in used])))
+                found.append((part.only(used), weights))
         return found
 
-    def probabilities(self, data: Any) -> Tensor:
-        """Predict class probabilities, averaged over the splits: [n, c]; `data` as in `fit`."""
-        return weighted_probabilities(self.weighted_parts(), data)
+    def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
+        """Predict class probabilities, averaged over the splits: [n, c]; see `Run.probabilities`."""
+        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; `info.class_names` has the names of classes."""
         return self.probabilities(data).argmax(1)
+
+    def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
+        """Predict a set of classes for every node: bool [n, c]; see `Run.prediction_sets`."""
+        return prediction_sets(self, data, level, kind)
+
+    def predictor(self, data: Any) -> "Predictor":
+        """Return a predictor, which keeps the basis of a graph: it answers for some nodes and follows changes."""
+        from adaptkry.training.predictor import Predictor  # it imports this module
+
+        return Predictor(self, data)
+
+    def predict_frame(self, data: Any, **options: Any) -> Any:
+        """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""
+        from adaptkry.training.predict import predict_frame  # it imports this module
+
+        return predict_frame(self, data, **options)
 
     def save(self, folder: Path | str) -> Path:
         """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
         from adaptkry.training.run_folder import save  # it imports this module
 
         return save(self, folder)
+
+    def head_inputs(self, data: Any) -> dict[str, Tensor]:
+        """Return the inputs of the exported head for all nodes of a graph: name -> basis [n, T, d]."""
+        from adaptkry.training.export import head_inputs  # it imports this module
+
+        return head_inputs(self, data)
+
+    def export(self, path: Path | str) -> Path:
+        """Write the head, which maps a basis to class probabilities, as ONNX (.onnx) or torch.export (.pt2)."""
+        from adaptkry.training.export import export  # it imports this module
+
+        return export(self, path)
 
     def __repr__(self) -> str:
         return f"Ensemble({self.trainings} trainings)\n{self.summary()}"
@@ -160,8 +205,12 @@ def combine_runs(
         if weight
     }
     metric, first = source.info.metric, parts[0].info
-    validation = score(metric, predicted, source.labels, splits.validation)
-    tested = score(metric, predicted, source.labels, splits.test) if test else [None] * len(splits)
+
+    def scored(masks: Tensor) -> list[dict[str, float]]:  # of each split
+        columns = [score(name, predicted, source.labels, masks) for name in source.metrics]
+        return [dict(zip(source.metrics, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    validation, tested = scored(splits.validation), scored(splits.test) if test else None
     members = sum(weight > 0 for weights in shares for weight in weights)
     settings = {"method": "ensemble", "shares": combine, "members": members}
     provenance = {name: getattr(first, name) for name in ("version", "commit", "device", "torch", "python")}
@@ -169,17 +218,33 @@ def combine_runs(
         Result(
             graph=source.name, settings=settings, split=i, scheme=splits.scheme, seed=0, metric=metric,
             split_seed=splits.seeds[i] if i < len(splits.seeds) else None,
-            validation=validation[i] if i in is_used else None, test=tested[i] if i in is_used else None,
+            validation=validation[i][metric] if i in is_used else None,
+            test=tested[i][metric] if i in is_used and tested else None,
+            validation_scores=validation[i] if i in is_used else None,
+            test_scores=tested[i] if i in is_used and tested else None,
             epoch=-1, failed=None if i in is_used else "all members of the split failed",
             **splits.sizes(i), **provenance,
         )
         for i in range(len(splits))
     ]  # fmt: skip
-    info = replace(
-        first, confusion=split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
-    )
-    mean = predicted[sorted(is_used)].mean(0) if is_used else None
-    return Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine, mean)
+    counts = split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
+    info = replace(first, metric=metric, metrics=list(source.metrics), confusion=counts)
+    ensemble = Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine)
+    if used := ensemble.chosen:
+        ensemble.predicted = predicted[used]  # [v, n, c]
+        if test:
+            masks = (splits.validation[used], splits.test[used])
+            ensemble.calibration = calibrate(*(_predictions(ensemble.predicted, source.labels, m) for m in masks))
+    return ensemble
+
+
+def _predictions(models: Tensor, labels: Tensor, masks: Tensor) -> list[Predictions]:
+    """Return the predictions of each model [v, n, c] at its mask [v, n]."""
+    found = []
+    for p, mask in zip(models, some_nodes(masks), strict=True):
+        numbers = mask.nonzero()[:, 0]
+        found.append(Predictions(numbers, labels[numbers], p[numbers].double().clamp(min=1e-30).log()))
+    return found
 
 
 def score(metric: str, predicted: Tensor, labels: Tensor, masks: Tensor) -> list[float]:

@@ -24,6 +24,7 @@ from adaptkry.models.batched import least_weights
 from adaptkry.models.recipe import Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
+from adaptkry.training.calibration import Calibration, calibrate, gathered, some_nodes
 from adaptkry.training.checkpoint import CHECKPOINT, Checkpointer
 from adaptkry.training.data import (
     BatchOptions,
@@ -35,12 +36,14 @@ from adaptkry.training.data import (
     training_key,
     training_labels,
     training_masks,
+    with_metrics,
 )
 from adaptkry.training.ensemble import Ensemble, combine_runs, mean_shares
 from adaptkry.training.evaluation import evaluate_predictions
 from adaptkry.training.logistic import LogisticRegression
 from adaptkry.training.loop import Callback, GradientDescent
 from adaptkry.training.losses import chunk_logits
+from adaptkry.training.metrics import check_metrics
 from adaptkry.training.process_group import ProcessGroup, is_restarted, joined_group, process_count, process_device
 from adaptkry.training.results import make_results, mark_chosen
 from adaptkry.training.run import Run, RunInfo
@@ -93,6 +96,7 @@ def fit(
     seeds: int = 1,
     restarts: int = 1,
     combine: str = "best",
+    metrics: str | Sequence[str] | None = None,
     predict: bool = False,
     device: str | torch.device = "auto",
     batch_size: int | None = None,
@@ -119,6 +123,8 @@ def fit(
         restarts: number of trainings per split and seed; see `combine`.
         combine: "best" chooses the best of the restarts on validation nodes. "mean" averages the probabilities of all
             trainings of a split, and returns an `Ensemble`. Other values are those of the setting of this name.
+        metrics: names such as ["macro_f1", "accuracy"]: the first chooses epochs, restarts and settings on validation
+            nodes, all are reported. None: the metric of the graph, which is accuracy unless its `info` has another one.
         predict: whether to keep the class probabilities of all nodes, in `Run.predicted`; not for basis folders.
         device: "auto", "cpu" or "cuda".
         batch_size: rows per step. None: all rows, or as many as fit if the basis does not fit on the device; 8192 for a
@@ -147,7 +153,7 @@ def fit(
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
     out = None if out is None else checked_path(out, "the output folder")
     is_mean = combine == "mean"
-    source = open_data(data)
+    source = with_metrics(open_data(data), metrics)
     if (is_mean or predict) and not isinstance(source, GraphData):
         raise TypeError(
             f"predict=True and combine='mean' need a graph in memory; got the basis folder of {source.name}. Leave "
@@ -156,6 +162,7 @@ def fit(
     splits = resolve_splits(source, splits, count, test=test)
     recipes = recipes_for(source, method, splits, settings)
     checks.classes(source.labels, source.info.class_names)
+    check_metrics(source.metrics, source.labels, splits, test=test)
     shared, basis_mix = common_recipe(recipes)
     device = process_device(choose_device(device))
     trainings = len(recipes) * len(splits) * seeds * restarts
@@ -171,9 +178,9 @@ def fit(
         with lock as journal:
             key = ""
             if journal:  # only then, because the digest reads all data
-                decisive = [batch_size, group.size, restarts, test, *([combine] if is_mean else [])]
+                decisive = [batch_size, group.size, restarts, test, source.metrics, *([combine] if is_mean else [])]
                 key = training_key(members, data=source.digest(splits), options=decisive)
-                asked = {"combine": combine, "test": test}
+                asked = {"combine": combine, "test": test, "metrics": list(source.metrics)}
                 journal.open(key, _request(source, recipes, splits, members, options) | asked)
             if group.broadcast(journal is not None and "run" in journal.done):
                 assert out is not None
@@ -353,26 +360,29 @@ def build_run(
     """Evaluate the best weights on test nodes, choose among restarts on validation, and collect everything."""
     state, members, shape = trainer.state, trainer.members, prepared.shape
     best = {name: w.to(trainer.device) for name, w in state.group("best").items()}
-    scores: list[float | None] = [None] * len(members)
-    confusion = None
+    metric, confusion = source.info.metric, None
+    validation_scores, test_scores = {}, {}
     split_of_member = torch.tensor([member.split for member in members])
 
-    def evaluated(masks: Tensor) -> tuple[Tensor, Tensor]:
-        metric = source.info.metric
-        return evaluate_predictions(shape, best, prepared.batches, source.labels, masks, split_of_member, metric)
+    def evaluated(masks: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        metrics = source.metrics
+        return evaluate_predictions(shape, best, prepared.batches, source.labels, masks, split_of_member, metrics)
 
+    is_refitted = shape.recipe.is_exact  # on validation nodes too
+    if shape.recipe.correct_and_smooth or (len(source.metrics) > 1 and not is_refitted):
+        validation_scores = evaluated(splits.validation)[0]
     if shape.recipe.correct_and_smooth:  # epochs were chosen without it, but settings are judged by what it gives
-        state["best_score"].copy_(evaluated(splits.validation)[0])
+        state["best_score"].copy_(validation_scores[metric])
     if test:
         test_scores, confusion = evaluated(splits.test)
-        scores = test_scores.tolist()
     provenance: dict[str, Any] = rows.provenance(trainer.device)
     origin: dict[str, Any] = rows.origin()
-    results = make_results(state, members, scores, splits, source.name, source.info.metric, provenance)
+    results = make_results(state, members, validation_scores, test_scores, splits, source.name, metric, provenance)
     mark_chosen(results, restarts, len(splits))
     info = RunInfo(
-        graph=source.name, metric=source.info.metric, scheme=splits.scheme, warnings=list(splits.warnings),
-        hop_scale=prepared.hop_scale, scaling=prepared.scaling, **source.describe(), **provenance, **origin,
+        graph=source.name, metric=metric, metrics=list(source.metrics), scheme=splits.scheme,
+        warnings=list(splits.warnings), hop_scale=prepared.hop_scale, scaling=prepared.scaling,
+        **source.describe(), **provenance, **origin,
     )  # fmt: skip
     curves = {name: curve[: state.epoch].cpu().numpy() for name, curve in state.group("curve").items()}
     weights = {name: w.cpu().float() for name, w in best.items()}
@@ -381,7 +391,20 @@ def build_run(
         run.predicted = predicted_probabilities(shape, best, prepared.batches)
     if confusion is not None:
         info.confusion = confusion[run.chosen].sum(0).tolist()
+    if test and run.chosen:
+        run.calibration = calibrated(run, best, prepared.batches, source.labels, splits)
     return run
+
+
+def calibrated(run: Run, weights: Weights, batches: Batches, labels: Tensor, splits: Splits) -> Calibration:
+    """Calibrate the chosen members on their validation nodes, and measure that on their test nodes."""
+    chosen = run.chosen
+    used = {name: w[chosen] for name, w in weights.items()}
+    of_model = [run.members[i].split for i in chosen]
+    masks = torch.cat([some_nodes(mask[of_model]) for mask in (splits.validation, splits.test)])  # bool [2 v, n]
+    chunks = chunk_logits(run.shape, used, batches.chunks(masks.any(0)), batches.operator)
+    found = gathered(chunks, masks, labels)
+    return calibrate(found[: len(chosen)], found[len(chosen) :])
 
 
 def predicted_probabilities(shape: ModelShape, weights: Weights, batches: Batches) -> Tensor:

@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import FullBatch
 from adaptkry.training.loop import CHECK_EVERY, Callback
-from adaptkry.training.metrics import pick_metric
+from adaptkry.training.metrics import RunningScore
 from adaptkry.training.state import CURVES, Member, TrainingState
 
 TOLERANCE = 1e-4  # gradient norm, relative to the initial one, at which the problem counts as solved
@@ -33,7 +33,7 @@ class LogisticRegression:
         members: splits, seeds and recipes.
         labels: class of each node [n].
         masks: "train" and "validation" masks, bool [s, n].
-        metric: "accuracy" or "roc_auc".
+        metric: the name of the metric that chooses the signal.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LogisticRegression:
         metric: str = "accuracy",
     ):
         self.shape, self.batches, self.members, self.device = shape, batches, list(members), batches.device
-        self.terms, self.labels, self.score = batches.terms, labels.to(self.device), pick_metric(metric)
+        self.terms, self.labels, self.metric = batches.terms, labels.to(self.device), metric
         split_of_member = torch.tensor([m.split for m in members])
         self.train, self.validation = (masks[name][split_of_member].to(self.device) for name in ("train", "validation"))
         self.epochs = shape.recipe.epochs
@@ -71,7 +71,9 @@ class LogisticRegression:
         for term in self.terms:  # one candidate at a time, to save memory
             weight, bias = self._solve(term[None], self.train[None], check)
             logits = torch.einsum("nd,bdc->bnc", term, weight[0]) + bias[0]
-            scores.append(self.score(logits, self.labels.expand(b, -1), self.validation))
+            score = RunningScore(self.metric, b, self.shape.classes, self.device)
+            score.add(logits, self.labels.expand(b, -1), self.validation)
+            scores.append(score.result())
         best_score, best = torch.stack(scores).max(0)  # [b] each
         weight, bias = self._solve(self.terms[best], (self.train | self.validation)[:, None], check)
         mix = one_hot(best, len(self.terms)).float()

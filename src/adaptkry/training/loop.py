@@ -23,6 +23,7 @@ from adaptkry.training.cuda_graph import RecordedEpoch
 from adaptkry.training.early_stopping import stop_members
 from adaptkry.training.evaluation import evaluate
 from adaptkry.training.losses import LossAndGradients, make_gradient_function
+from adaptkry.training.metrics import pick_metric
 from adaptkry.training.state import Member, TrainingState, initial_state
 
 CHECK_EVERY = 20  # epochs between two checks, in which the host reads the state
@@ -38,7 +39,7 @@ class GradientDescent:
         shape: sizes that all members share.
         batches: the source of terms, rows and classes.
         members: splits, seeds and recipes.
-        metric: "accuracy" or "roc_auc".
+        metric: the name of the metric that chooses epochs.
         basis_mix: [b, r] the share of each of r bases in a member's basis, where members differ in taus.
         labels: [b, n] the class of each member's training nodes and -1 elsewhere, for recipes that use training labels.
     """
@@ -54,6 +55,7 @@ class GradientDescent:
         labels: Tensor | None = None,
     ):
         self.shape, self.recipe, self.batches, self.metric = shape, shape.recipe, batches, metric
+        self.score_sign = 1 if pick_metric(metric).greater_is_better else -1
         self.members, self.group, self.device = list(members), batches.group, batches.device
         self.rates = {name: self._per_member(name) for name in OPTIMISER_SETTINGS}
         self.patience = self._per_member("patience")
@@ -107,7 +109,11 @@ class GradientDescent:
     def keep_best(self, loss: Tensor, score: Tensor, validation_loss: Tensor) -> None:
         """Keep the weights of members that improved, and append to the curves; all arguments are [b]."""
         state, epoch, running = self.state, self.state["epoch"], self.state.running
-        values = {"score": lambda: score, "loss": lambda: -validation_loss, "last": lambda: epoch.expand_as(score)}
+        values = {
+            "score": lambda: self.score_sign * score,
+            "loss": lambda: -validation_loss,
+            "last": lambda: epoch.expand_as(score),
+        }
         value = values[self.recipe.select]().to(torch.float32)  # [b] higher is better
         improved = value >= state["best_value"] if self.recipe.ties == "later" else value > state["best_value"]
         improved = running & torch.isfinite(loss) & improved

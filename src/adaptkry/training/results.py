@@ -4,12 +4,16 @@ A column is a field of `Result`, filled in `make_results`. The report page shows
 annotated with a heading.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, get_origin, get_type_hints
 
+from torch import Tensor
+
 from adaptkry.common import rows
 from adaptkry.graphs.splits import Splits
+from adaptkry.training.metrics import pick_metric
 from adaptkry.training.state import Member, TrainingState
 
 
@@ -39,6 +43,8 @@ class Result:
     train_nodes: int | None = None  # sizes of the parts of its split; None in rows of older versions
     validation_nodes: int | None = None
     test_nodes: int | None = None
+    validation_scores: dict[str, float] | None = None  # of every metric, by name; None: failed, or an older version
+    test_scores: dict[str, float] | None = None  # None: not evaluated, or failed
 
     def to_row(self) -> dict[str, Any]:
         """Return plain data that can be written as JSON."""
@@ -60,13 +66,18 @@ class Result:
 def make_results(
     state: TrainingState,
     members: Sequence[Member],
-    scores: Sequence[float | None],
+    validation: Mapping[str, Tensor],
+    test: Mapping[str, Tensor],
     splits: Splits,
     graph: str,
     metric: str,
     provenance: dict[str, Any],
 ) -> list[Result]:
-    """Return the result of each member from the trained state and the test scores [b]."""
+    """Return the result of each member from the trained state and its scores (metric -> [b]).
+
+    The validation score of `metric` is that of the best epoch, in the state; `validation` may have further metrics.
+    """
+    validation = {metric: state["best_score"], **{name: v for name, v in validation.items() if name != metric}}
     failed, epoch, best = (state[name].tolist() for name in ("failed_epoch", "best_epoch", "best_score"))
     results = []
     for i, member in enumerate(members):
@@ -81,14 +92,24 @@ def make_results(
                 seed=member.seed,
                 metric=metric,
                 validation=None if has_failed else best[i],
-                test=None if has_failed else scores[i],
+                test=None if has_failed or not test else float(test[metric][i]),
                 epoch=epoch[i],
                 failed=f"loss was not finite in epoch {int(failed[i])}" if failed[i] >= 0 else None,
                 **splits.sizes(member.split),
+                validation_scores=None if has_failed else {name: float(v[i]) for name, v in validation.items()},
+                test_scores=None if has_failed or not test else {name: float(v[i]) for name, v in test.items()},
                 **provenance,
             )
         )
     return results
+
+
+def rank_value(result: Result) -> float:
+    """Return the validation score of a result as a number of which the greatest is best; a failed one is worst."""
+    value, task = result.validation, result.settings.get("task", "classification")
+    if value is None or math.isnan(value):
+        return -math.inf
+    return value if pick_metric(result.metric, task).greater_is_better else -value
 
 
 def mark_chosen(results: Sequence[Result], restarts: int, splits: int) -> None:
@@ -99,6 +120,6 @@ def mark_chosen(results: Sequence[Result], restarts: int, splits: int) -> None:
     for start in range(0, len(results), restarts * splits):
         for s in range(splits):
             group = results[start + s : start + restarts * splits : splits]
-            scores = [-1.0 if result.validation is None else result.validation for result in group]
+            scores = [rank_value(result) for result in group]
             for i, result in enumerate(group):
                 result.chosen = i == scores.index(max(scores))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,14 +11,18 @@ from torch import Tensor
 
 from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
-from adaptkry.models.inputs import SavedInputs, model_inputs
+from adaptkry.models.inputs import Inputs, SavedInputs, Scaling, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
+from adaptkry.training.calibration import Calibration, checked_kind, checked_level, tempered
 from adaptkry.training.data import open_graph
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
+
+if TYPE_CHECKING:
+    from adaptkry.training.predictor import Predictor
 
 STATISTICS = ("norm", "basis_mix", "labels")  # prefixes of names that are saved with the weights, but not learned
 
@@ -48,6 +52,7 @@ class RunInfo:
     stored_dtype: str | None = None
     data_digest: str | None = None  # checksum of the data; None if no run folder was requested
     known_as: str | None = None  # the name by which `load` finds the graph; None for files and graphs of users
+    metrics: list[str] | None = None  # all that are reported; None: `metric` only
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
     layout: dict[str, Any] | None = None  # of the tables of a user: names of columns, categories, means (`Layout`)
     created: str | None = None  # when the training ended; None in runs of version 0.1
@@ -66,6 +71,7 @@ class Run:
     info: RunInfo
     predicted: Tensor | None = None  # class probabilities of all nodes [b, n, c], if `fit` was asked to keep them
     saved_inputs: SavedInputs = field(default_factory=dict)
+    calibration: Calibration | None = None  # of the chosen members; None if `fit` was called with test=False
 
     @property
     def main(self) -> "Run":
@@ -127,6 +133,7 @@ class Run:
             results=[self.results[i] for i in keep],
             info=replace(self.info, confusion=None),  # which counts all members
             predicted=None if self.predicted is None else self.predicted[keep],
+            calibration=None,  # it is that of the chosen members
         )
 
     @torch.no_grad()
@@ -138,7 +145,18 @@ class Run:
                 If the run uses structure columns, a structure layer or training labels, the training nodes come first,
                 in the same order.
         """
-        graph = open_graph(data, "predict", self.info.layout).graph
+        inputs = self.inputs(data)
+        chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
+        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
+        return torch.cat(parts, 1).softmax(-1)
+
+    def inputs(self, data: Any) -> Inputs:
+        """Compute the inputs of the model for a graph, with the scaling of the training graph."""
+        graph, scaling = self.checked(open_graph(data, "predict", self.info.layout).graph)
+        return model_inputs(graph, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
+
+    def checked(self, graph: Graph) -> tuple[Graph, Scaling | None]:
+        """Return a graph with columns in the order of training, and their scaling; refuse one that does not fit."""
         ordered = self._with_columns_in_order(graph)
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.features:
@@ -152,11 +170,7 @@ class Run:
             )
         self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
-        scaling = None if saved is None else (saved[0], saved[1])
-        inputs = model_inputs(ordered, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
-        chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
-        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
-        return torch.cat(parts, 1).softmax(-1)
+        return ordered, None if saved is None else (saved[0], saved[1])
 
     def _names(self) -> str:
         """Return the first names of features, if they are known, for a message."""
@@ -188,23 +202,62 @@ class Run:
         return f"Run({len(self.members)} trainings)\n{self.summary()}"
 
     def weighted_parts(self) -> "list[WeightedPart]":
-        """Return the chosen members, and the weight of each in a prediction: they sum to 1."""
+        """Return the chosen members, each of which is a model of its own."""
         chosen = require_success(self.results, self.chosen)
-        return [(self.only(chosen), torch.full((len(chosen),), 1 / len(chosen)))]
+        return [(self.only(chosen), torch.eye(len(chosen)))]
 
-    def probabilities(self, data: Any) -> Tensor:
-        """Predict class probabilities, averaged over the chosen members: [n, c]; `data` as in `fit`."""
-        return weighted_probabilities(self.weighted_parts(), data)
+    def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
+        """Predict class probabilities, averaged over the chosen members: [n, c].
+
+        Args:
+            data: as in `fit`.
+            calibrated: whether to apply temperature scaling (see `training/calibration.py`), if the run has it.
+        """
+        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes."""
         return self.probabilities(data).argmax(1)
+
+    def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
+        """Predict a set of classes for every node, which holds its class with about this probability: bool [n, c].
+
+        Args:
+            data: as in `fit`.
+            level: such as 0.9.
+            kind: "threshold" (the smallest sets), "adaptive" (never empty), or "randomised" adaptive sets.
+        """
+        return prediction_sets(self, data, level, kind)
+
+    def predictor(self, data: Any) -> "Predictor":
+        """Return a predictor, which keeps the basis of a graph: it answers for some nodes and follows changes."""
+        from adaptkry.training.predictor import Predictor  # it imports this module
+
+        return Predictor(self, data)
+
+    def predict_frame(self, data: Any, **options: Any) -> Any:
+        """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""
+        from adaptkry.training.predict import predict_frame  # it imports this module
+
+        return predict_frame(self, data, **options)
 
     def save(self, folder: Path | str) -> Path:
         """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
         from adaptkry.training.run_folder import save  # it imports this module
 
         return save(self, folder)
+
+    def head_inputs(self, data: Any) -> dict[str, Tensor]:
+        """Return the inputs of the exported head for all nodes of a graph: name -> basis [n, T, d]."""
+        from adaptkry.training.export import head_inputs  # it imports this module
+
+        return head_inputs(self, data)
+
+    def export(self, path: Path | str) -> Path:
+        """Write the head, which maps a basis to class probabilities, as ONNX (.onnx) or torch.export (.pt2)."""
+        from adaptkry.training.export import export  # it imports this module
+
+        return export(self, path)
 
 
 def join_splits(first: Run, second: Run, offset: int) -> Run:
@@ -229,16 +282,40 @@ def join_splits(first: Run, second: Run, offset: int) -> Run:
         results=first.results + [replace(result, split=result.split + offset) for result in second.results],
         info=replace(first.info, confusion=None),
         predicted=torch.cat(predicted) if len(predicted) == 2 else None,
+        calibration=None,
     )
 
 
-WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them [b]
+WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them in each model of the run [v, b]
 
 
-def weighted_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
-    """Average the class probabilities of members with their weights: [n, c]."""
+def model_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
+    """Predict class probabilities with every model (chosen member, or split of an ensemble): [v, n, c]."""
     graph = open_graph(data, "predict", parts[0][0].info.layout)
-    return torch.stack([torch.einsum("b,bnc->nc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+    return torch.stack([torch.einsum("vb,bnc->vnc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+
+
+def averaged(models: Tensor, calibration: Calibration | None) -> Tensor:
+    """Average the probabilities of all models [v, n, c], each with its temperature: [n, c]."""
+    return (models if calibration is None else tempered(models, calibration.temperatures)).mean(0)
+
+
+def require_calibration(calibration: Calibration | None) -> Calibration:
+    """Return the calibration of a run; raise an error if it has none."""
+    if calibration is None:
+        raise ValueError(
+            "prediction sets need a run that was tested, since its calibration is measured then; got a run with "
+            "test=False, or some members of a run. Use the run that `fit` or `auto` returned, with test=True."
+        )
+    return calibration
+
+
+def prediction_sets(run: Any, data: Any, level: float, kind: str) -> Tensor:
+    """Return the prediction sets of a run or an ensemble: bool [n, c]."""
+    level, kind = checked_level(level), checked_kind(kind)
+    calibration = require_calibration(run.calibration)
+    models = model_probabilities(run.weighted_parts(), data)
+    return calibration.sets(models, torch.arange(models.shape[1]), level, kind)
 
 
 def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:
@@ -252,9 +329,9 @@ def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:
 
 def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     """Return one line: the mean and standard deviation of the test scores of the chosen results."""
-    scores = np.array([result.test for result in chosen if result.test is not None]) * 100
-    spread = f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else ""
-    mean = f"{scores.mean():.2f}{spread}" if len(scores) else "-"
+    scores = [(result.test_scores or {}) | {info.metric: result.test} for result in chosen if result.test is not None]
+    names = info.metrics or [info.metric]
+    means = [f"{name} {mean_text([one[name] for one in scores if name in one])} %" for name in names]
     splits = len({result.split for result in chosen})
     count = "one training" if len(scores) == 1 else f"mean ± std over {len(scores)} trainings"
     count = "" if name.startswith("ensemble") else f"{count}, "  # an ensemble has one result per split
@@ -262,4 +339,15 @@ def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     untested = len(chosen) - len(scores) - failures
     notes = [f"{number} {text}, " for number, text in ((failures, "failed"), (untested, "not tested")) if number]
     over = f"{count}{''.join(notes)}{splits} {info.scheme} split{'s' * (splits != 1)}"
-    return f"{name} on {info.graph}: test {info.metric} {mean} % ({over})"
+    return f"{name} on {info.graph}: test {', '.join(means)} ({over})"
+
+
+def mean_text(scores: Sequence[float | None]) -> str:
+    """Return mean and standard deviation of scores in per cent, as text.
+
+    >>> mean_text([0.5, 0.7]), mean_text([])
+    ('60.00 ± 14.14', '-')
+    """
+    known = np.array([score for score in scores if score is not None]) * 100
+    spread = f" ± {known.std(ddof=1):.2f}" if len(known) > 1 else ""
+    return f"{known.mean():.2f}{spread}" if len(known) else "-"

@@ -1,12 +1,13 @@
 """The run folder: a run written to disk and read back.
 
 It holds `run.json` (settings, versions, and the checksums of itself and of the other files), `weights.safetensors`
-(weights and saved inputs), `curves.csv`, `rows.jsonl` (one result row per training), `journal.jsonl` and, during
-training, `checkpoint.safetensors`. Every file is written atomically, `run.json` last. A folder whose parts do not
-belong together is refused.
+(weights and saved inputs), `curves.csv`, `rows.jsonl` (one result row per training), `calibration.safetensors`
+(temperatures and the scores behind prediction sets, if the run was tested), `journal.jsonl` and, during training,
+`checkpoint.safetensors`. Every file is written atomically, `run.json` last. A folder whose parts do not belong together
+is refused.
 
-The folder of an ensemble holds `run.json`, `rows.jsonl` (one row per split) and one run folder for each part, in
-`members/`.
+The folder of an ensemble holds `run.json`, `rows.jsonl` (one row per split), `calibration.safetensors` and one run
+folder for each part, in `members/`.
 """
 
 import json
@@ -28,18 +29,21 @@ from adaptkry.graphs.readers.layout import Layout
 from adaptkry.models import batched
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape, initial_statistics
+from adaptkry.training.calibration import SET_SCORES, Calibration
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.results import Result
 from adaptkry.training.run import Run, RunInfo
 from adaptkry.training.state import CURVES, Member
 
-FORMAT = 6  # version of the run folder's format
+FORMAT = 7  # version of the run folder's format
 DOCUMENT = "run.json"
 RESULT_ROWS = "rows.jsonl"
+CALIBRATION = "calibration.safetensors"
 MEMBERS = "members"  # folder of the parts of an ensemble
 INPUTS = "inputs/"  # prefix of the saved inputs in weights.safetensors
 ADDED = ("basis_mix", "labels")  # tensors of some runs besides the weights of the model and the statistics of norms
+TEMPERATURES_KEY = "temperatures"  # in calibration.safetensors, beside the scores
 RUN_REMEDY = "Restore the folder, or train again."
 
 Kind = TypeVar("Kind")
@@ -66,11 +70,13 @@ def write_run(run: Run, folder: Path) -> Path:
         "weights.safetensors": to_bytes({name: t.contiguous() for name, t in tensors.items()}),
         "curves.csv": curves_to_csv(run.curves),
         RESULT_ROWS: result_lines(run.results),
+        **calibration_file(run.calibration),
     }
     document = {
         "members": [vars(member) | {"recipe": member.recipe.to_dict()} for member in run.members],
         "shape": vars(run.shape) | {"recipe": run.shape.recipe.to_dict()},
         "info": asdict(run.info),
+        "calibration": run.calibration and run.calibration.facts,
     }
     return _write(folder, contents, document)
 
@@ -84,7 +90,8 @@ def write_ensemble(ensemble: Ensemble, folder: Path) -> Path:
         path = write_run(part.only(keep), folder / MEMBERS / str(number))
         parts.append({"sha256": run_digest(path), "shares": [shares[i] for i in keep]})
     document = {"kind": "ensemble", "combine": ensemble.combine, "parts": parts, "info": asdict(ensemble.info)}
-    _write(folder, {RESULT_ROWS: result_lines(ensemble.results)}, document)
+    document["calibration"] = ensemble.calibration and ensemble.calibration.facts
+    _write(folder, {RESULT_ROWS: result_lines(ensemble.results), **calibration_file(ensemble.calibration)}, document)
     for stale in (folder / MEMBERS).glob("*"):  # parts of a larger ensemble that was here before
         if stale.name not in {str(number) for number in range(len(used))}:
             shutil.rmtree(stale)
@@ -99,6 +106,15 @@ def _write(folder: Path, contents: Mapping[str, bytes | str], document: Mapping[
     digests = {name: digest_of(content) for name, content in contents.items()}
     write(folder / DOCUMENT, json.dumps(signed({"format": FORMAT, "files": digests, **document}), indent=1))
     return folder
+
+
+def calibration_file(calibration: Calibration | None) -> dict[str, bytes | str]:
+    """Return the content of the file of a calibration by its name; nothing if there is none."""
+    from safetensors.torch import save as to_bytes
+
+    if calibration is None:
+        return {}
+    return {CALIBRATION: to_bytes({TEMPERATURES_KEY: calibration.temperatures, **calibration.scores})}
 
 
 def run_digest(folder: Path) -> str | None:
@@ -212,6 +228,7 @@ def _load_ensemble(folder: Path, document: dict[str, Any]) -> Ensemble:
         results, info = _results(rows), _typed(RunInfo, document["info"])
         ensemble = Ensemble(parts, shares, results, info, str(document["combine"]))
         _check_shares(ensemble)
+        ensemble.calibration = _calibration(folder, document, len(ensemble.chosen))
     return ensemble
 
 
@@ -231,7 +248,29 @@ def _load_run(folder: Path, document: dict[str, Any]) -> Run:
             saved_inputs={name.removeprefix(INPUTS): t for name, t in tensors.items() if name.startswith(INPUTS)},
         )
         _check_run(run)
+        run.calibration = _calibration(folder, document, len(run.chosen))
     return run
+
+
+def _calibration(folder: Path, document: dict[str, Any], models: int) -> Calibration | None:
+    """Read the calibration of a run; None if it has none."""
+    facts = document["calibration"]
+    _require((facts is None) == (CALIBRATION not in document["files"]), "a calibration and its file")
+    if facts is None:
+        return None
+    _require(isinstance(facts, dict), "the facts of its calibration")
+    scores = load_tensors(_contents(folder, document, CALIBRATION)[0])
+    temperatures = scores.pop(TEMPERATURES_KEY)
+    is_right = temperatures.shape == (models,) and temperatures.dtype == torch.float64
+    _require(
+        is_right and bool((temperatures.isfinite() & (temperatures > 0)).all()), "a positive temperature per model"
+    )
+    _require(scores.keys() == SET_SCORES.keys(), "the scores of all kinds of prediction sets")
+    for table in scores.values():
+        is_right = table.ndim == 2 and len(table) == models and table.shape[1] > 0 and table.dtype == torch.float64
+        is_right = is_right and bool((table[:, 1:] >= table[:, :-1]).all()) and bool((table[:, -1] == torch.inf).all())
+        _require(is_right, "ascending scores of each model that end with infinity")
+    return Calibration(temperatures, scores, facts)
 
 
 def load_tensors(content: bytes) -> dict[str, Tensor]:
@@ -299,12 +338,13 @@ def _check_inputs(run: Run) -> None:
     uses_nodes = bool(recipe.structure or recipe.structure_layer or recipe.uses_training_labels)
     needed = {"nodes", "is_directed"} if uses_nodes else set()
     needed |= {"structure_scale"} if recipe.structure else set()
+    needed |= {"degree_scaling"} if recipe.structure and not run.features else set()
     needed |= {"feature_map"} if recipe.reduce and run.features > recipe.reduce else set()
     maps = {name for name in saved if name.startswith("structure_")} - {"structure_scale"}
     _require(needed == saved.keys() - maps - {"node_ids"} and bool(maps) == bool(recipe.structure), "its saved inputs")
     nodes = int(saved["nodes"]) if uses_nodes else 0
     sizes = {"nodes": (), "is_directed": (), "structure_scale": (), "feature_map": (run.features, recipe.reduce)}
-    sizes |= {"node_ids": (32,)} | {name: (nodes, recipe.structure) for name in maps}
+    sizes |= {"node_ids": (32,), "degree_scaling": (2, len(maps))} | {name: (nodes, recipe.structure) for name in maps}
     _require(all(t.shape == sizes[name] for name, t in saved.items()), "saved inputs of the right shape")
     mixed = run.shape.terms if recipe.is_exact else len(recipe.taus)
     for name, size in (("basis_mix", mixed), ("labels", nodes)):
@@ -315,7 +355,8 @@ def _check_inputs(run: Run) -> None:
 
 def _check_info(info: RunInfo, classes: int, features: int) -> None:
     """Refuse names and sizes that do not fit."""
-    pick_metric(info.metric)
+    for name in [info.metric, *(info.metrics or ())]:
+        pick_metric(name)
     _require(info.class_names is None or len(info.class_names) >= classes, "a name per class")
     _require(info.feature_names is None or len(info.feature_names) == features, "a name per feature")
     layout = None if info.layout is None else Layout.from_dict(info.layout)

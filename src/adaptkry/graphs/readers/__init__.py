@@ -9,6 +9,7 @@ means unknown, in arrays of class numbers -1; every other value is a class.
 | `read(["edges.csv", "nodes.csv"])` | columns source, target[, weight]; columns id, label and features |
 | `read([edges, nodes])` | the same columns in data frames of pandas, polars, pyarrow, ... |
 | `read(["adjacency.mtx", "features.mtx", "labels.csv"])` | sparse matrices, also of SciPy's `save_npz`; or .npy files |
+| `read("Reed98.mat")` | the matrices `A` and `local_info` of a graph of Facebook-100 |
 | `read(data)` | a PyG `Data` or a NetworkX graph |
 """
 
@@ -22,6 +23,7 @@ from adaptkry.common import checks
 from adaptkry.common.lookup import check_options, pick, some
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
+from adaptkry.graphs.readers.facebook import read_facebook
 from adaptkry.graphs.readers.frames import is_frame
 from adaptkry.graphs.readers.objects import from_data, from_networkx, is_networkx, unused_attributes
 from adaptkry.graphs.readers.paths import TABLES, check_file, error_prefix, tables_in
@@ -29,7 +31,9 @@ from adaptkry.graphs.readers.tables import log_unused, read_tables
 
 logger = logging.getLogger(__name__)
 
-READERS: dict[str, Callable[..., Graph]] = {".npz": read_npz, ".mtx": read_matrix, **dict.fromkeys(TABLES, read_tables)}
+READERS: dict[str, Callable[..., Graph]] = {
+    ".npz": read_npz, ".mtx": read_matrix, ".mat": read_facebook, **dict.fromkeys(TABLES, read_tables)
+}  # fmt: skip
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
 UNKNOWN_LIKE = ("-1", "nan", "none", "null", "na", "n/a", "?", "unknown", "missing")  # names of classes to warn of
 TABLE_OPTIONS = {"source", "target", "weight_column", "id_column", "label_column", "ignore", "categories", "missing"}
@@ -137,7 +141,7 @@ def _plain(name: str) -> str | float:
 
 def _items(data: Any) -> list[Any]:
     """One path or data frame, or several, as a list."""
-    is_several = isinstance(data, Iterable) and not isinstance(data, str | Path) and not is_frame(data)
+    is_several = isinstance(data, Iterable) and not isinstance(data, str | Path | dict) and not is_frame(data)
     given: list[Any] = list(data) if is_several else [data]
     if not given or "" in [path for path in given if isinstance(path, str)]:
         what = "an empty path" if given else "an empty list"

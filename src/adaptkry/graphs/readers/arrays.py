@@ -27,7 +27,7 @@ NAME_ARRAYS = ("class_names", "node_ids", "feature_names")  # optional: not used
 KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .npz
     "edges": ("edges", "edge_index"),
     "weights": ("weights", "edge_weight"),
-    "features": ("features", "x", "node_features"),
+    "features": ("features", "x", "node_features", "attr_matrix"),
     "labels": ("labels", "y", "node_labels"),
     "train": ("train", "train_mask", "train_masks"),
     "validation": ("validation", "validation_mask", "val", "val_mask", "val_masks"),
@@ -35,10 +35,11 @@ KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .n
     "node_ids": ("node_ids", "node_names"),
     "feature_names": ("feature_names", "attr_names"),
     **{name: (name,) for name in ("directed", "name", "metric", "class_names")},
-    **{f"{matrix}_{part}": (f"{matrix}_{part}",) for matrix in ("adj", "attr") for part in CSR_PARTS},
+    **{f"{m}_{part}": (f"{m}_{part}", f"{m}_matrix.{part}") for m in ("adj", "attr") for part in CSR_PARTS},
 }
 KNOWN = {key: what for what, keys in KEYS.items() for key in keys}  # name in an .npz -> array
 MATRIX_FIELDS = {"real": np.float64, "double": np.float64, "integer": np.int64, "pattern": None}  # of Matrix Market
+PAIRS = ("node_features", "node_labels")  # beside one of them, edges have the shape [m, 2], as in heterophilous-graphs
 ONE_OF = (("edges", "adj_"), ("weights", "adj_"), ("features", "attr_"))  # two forms of the same thing
 
 
@@ -106,7 +107,10 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         _check_names(stored)
     unused = sorted({*stored} - {*KNOWN}) + [key for key, array in read.items() if array is None]
     log_unused(path, "arrays", unused)
-    return {KNOWN[key]: array for key, array in read.items() if array is not None}
+    known = {KNOWN[key]: array for key, array in read.items() if array is not None}
+    if "edges" in stored and known["edges"].shape == (2, 2) and {*PAIRS} & {*stored}:
+        known["edges"] = known["edges"].T
+    return known
 
 
 def _array_or_none(file: Any, key: str) -> np.ndarray | None:
@@ -134,8 +138,7 @@ def _check_names(stored: list[str]) -> None:
     found: dict[str, list[str]] = {}
     for key in stored:
         found.setdefault(KNOWN.get(key, key), []).append(key)
-    parts = {prefix: [key for key in stored if key in KNOWN and key.startswith(prefix)] for prefix in ("adj_", "attr_")}
-    parts["attr_"] = [key for key in parts["attr_"] if KNOWN[key] not in NAME_ARRAYS]
+    parts = {prefix: [key for key in stored if KNOWN.get(key, "").startswith(prefix)] for prefix in ("adj_", "attr_")}
     pairs = [*found.values(), *([*found[what][:1], *parts[prefix][:1]] for what, prefix in ONE_OF if what in found)]
     for keys in pairs:
         if len(keys) > 1:
@@ -174,7 +177,7 @@ def _assemble(known: Mapping[str, np.ndarray], labels, *, directed: bool | None,
             edges = edges.T
         return Graph(edges, features, labels, weights=weights, directed=bool(directed), info=info, **options)
     matrix, weighted = _csr(known, "adj"), "adj_data" in known
-    return _from_matrix(matrix, features, labels, weighted=weighted, directed=directed, info=info, **options)
+    return graph_of_matrix(matrix, features, labels, weighted=weighted, directed=directed, info=info, **options)
 
 
 def _csr(known: Mapping[str, np.ndarray], name: str) -> sp.csr_array:
@@ -195,7 +198,7 @@ def _csr(known: Mapping[str, np.ndarray], name: str) -> sp.csr_array:
     return matrix
 
 
-def _from_matrix(matrix, features, labels, *, weighted: bool, directed: bool | None, **options) -> Graph:
+def graph_of_matrix(matrix, features, labels, *, weighted: bool, directed: bool | None, **options) -> Graph:
     """A graph from an adjacency matrix; by default directed unless the matrix is symmetric."""
     checks.check_node_count(matrix.shape[0], matrix.nnz)
     if matrix.shape[0] == matrix.shape[1] and directed is None:
@@ -231,7 +234,7 @@ def read_matrix(
     names = (labels.classes, labels.ids) if isinstance(labels, _File) else (None, None)
     with error_prefix(path):
         info = Info(name or graph_name(path), metric, None, *names)
-        return _from_matrix(matrix, x, y, weighted=weighted, directed=directed, info=info)
+        return graph_of_matrix(matrix, x, y, weighted=weighted, directed=directed, info=info)
 
 
 class _File(NamedTuple):

@@ -17,9 +17,9 @@ def columns_of(data: Any, where: str) -> list[tuple[str, np.ndarray]]:
     """
     import narwhals as nw  # noqa: TID251  the only import of narwhals
 
-    names = [name for name in getattr(getattr(data, "index", None), "names", None) or () if name is not None]
-    data = data.reset_index() if names else data
+    names = getattr(getattr(data, "index", None), "names", None) or ()
     try:
+        data = data if all(name is None for name in names) else data.reset_index()
         frame = nw.from_native(data, eager_only=True)
     except Exception as error:  # libraries raise errors of their own, for example if two columns have one name
         reason = (str(error).splitlines() or [""])[0]

@@ -1,6 +1,6 @@
-"""Write the tables of the README from the newest rows in results/ and from paper.toml.
+"""Write the tables of docs/results.md from the newest rows in results/ and from paper.toml.
 
-python -m benchmarks.readme
+python -m benchmarks.results_page
 """
 
 from pathlib import Path
@@ -120,7 +120,7 @@ def directions(rows: list[dict]) -> list[str]:
     return [*lines, "", f"Mean ± standard deviation; difference on the same splits ± its corrected interval; {source}."]
 
 
-TABLES = {  # marker in the README -> the function that writes it, and its file of rows
+TABLES = {  # marker in the page -> the function that writes it, and its file of rows
     "speed": (speed, "benchmarks.jsonl"),
     "accuracy": (accuracy, "adaptkry.jsonl"),
     "direction": (directions, "direction.jsonl"),
@@ -130,13 +130,13 @@ TABLES = {  # marker in the README -> the function that writes it, and its file 
 
 def replace(text: str, marker: str, lines: list[str]) -> str:
     """Return the text with the lines between the begin and end markers of one table replaced."""
-    begin = f"<!-- {marker}: begin (written by `python -m benchmarks.readme`) -->\n"
+    begin = f"<!-- {marker}: begin (written by `python -m benchmarks.results_page`) -->\n"
     return replace_between(text, begin, f"<!-- {marker}: end -->", lines)
 
 
 def main() -> None:
-    """Write all tables and sentences to README.md."""
-    page = Path("README.md")
+    """Write all tables and sentences to docs/results.md."""
+    page = Path("docs/results.md")
     text = page.read_text(encoding="utf-8")
     for marker, (lines, file) in TABLES.items():
         text = replace(text, marker, lines(rows_of(Path("results") / file)))

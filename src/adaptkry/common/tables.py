@@ -1,0 +1,34 @@
+r"""Tables as text: Markdown of GitHub, and LaTeX with the package booktabs.
+
+>>> print(markdown_table(["graph", "a|b"], [["cora", "1"]]))
+| graph | a\|b |
+| --- | --- |
+| cora | 1 |
+"""
+
+from collections.abc import Sequence
+
+ESCAPES = {"\\": r"\textbackslash{}", "±": r"$\pm$", "λ": r"$\lambda$", "≈": r"$\approx$"}
+ESCAPES |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: f"\\{c}" for c in "&%$#_{}"}
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in GitHub's Markdown."""
+    lines = [[*columns], ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in lines)
+
+
+def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a `tabular` of LaTeX; the texts must be escaped."""
+    heading, *lines = [" & ".join(row) + r" \\" for row in [columns, *rows]]
+    begin, end = f"\\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\end{tabular}"
+    return "\n".join([begin, r"\toprule", heading, r"\midrule", *lines, r"\bottomrule", end])
+
+
+def escaped(text: str) -> str:
+    r"""Escape the special characters of LaTeX.
+
+    >>> print(escaped("ogbn_arxiv: 100 %"))
+    ogbn\_arxiv: 100 \%
+    """
+    return "".join(ESCAPES.get(letter, letter) for letter in text)
