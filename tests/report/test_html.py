@@ -114,7 +114,9 @@ def test_every_chart_is_written_as_svg_and_png(run_folder, experiment_folder, tm
     assert all(path.stat().st_size > 2000 for path in drawn)
 
 
-@pytest.mark.parametrize("name", ["<!--", "-->", "<script>", "</script>", "</svg>", "a</b", "&lt;", "\"'", "/*MAIN*/"])
+@pytest.mark.parametrize(
+    "name", ["<!--", "-->", "<script>", "</script>", "</svg>", "a</b", "&lt;", "\"'", '" onload="x', "/*MAIN*/"]
+)
 def test_names_are_text_wherever_they_are_shown(name):
     tables = [table(name, [name, "b"], [[name, cell(name, 1)]], name)]
     shown = [chart(name, [series(name, [name], [1])], x=name, y=name), matrix(name, [name], [[1]], x=name, y=name)]
@@ -126,6 +128,7 @@ def test_names_are_text_wherever_they_are_shown(name):
     assert not reader.comments
     assert reader.texts.count(name) >= 12
     assert reader.tags.count("script") == reader.tags.count("article") == 1
+    assert "onload" not in reader.attributes
 
 
 class Reader(HTMLParser):
@@ -137,14 +140,17 @@ class Reader(HTMLParser):
         self.tags: list[str] = []
         self.open: list[str] = []
         self.comments: list[str] = []
+        self.attributes: set[str] = set()  # their names
 
-    def handle_starttag(self, tag, attrs):  # noqa: ARG002
+    def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
         if tag not in ("meta", "link", "br"):
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attrs):  # noqa: ARG002
+    def handle_startendtag(self, tag, attrs):
         self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
