@@ -18,6 +18,7 @@ MOST_PROBABILITIES = 2e8  # models x nodes x classes
 PRODUCT_SECONDS = 5e-9  # of propagation, per node or entry, column, hop and tau
 DENSE_SECONDS = 2e-10  # of the dense layers, per training, node, column and hidden unit
 CLASS_NOTE = "Test nodes of all chosen trainings. A class that is not tested is in no test set."
+SETS_NOTE = "Coverage: test nodes whose set holds their class. Size: the mean number of classes in a set."
 CERTAINTY_NOTE = (
     "Test nodes and nodes without a label whose two largest probabilities differ least; of test nodes, the mean over "
     "the trainings that tested them."
@@ -65,8 +66,7 @@ def calibration_elements(run: Run | Ensemble) -> list[dict]:
             for one in facts.get("sets", ())]  # fmt: skip
     tables = [table("Calibration error", ["", "error %"], errors, note)]
     if sets:
-        columns = ["kind", "level %", "coverage %", "classes per set"]
-        tables.append(table("Prediction sets", columns, sets, "Coverage: test nodes whose set holds their class."))
+        tables.append(table("Prediction sets", ["kind", "level %", "coverage %", "size"], sets, SETS_NOTE))
     return under("Calibration", diagram, *tables)
 
 
