@@ -225,7 +225,7 @@ class Run:
         Args:
             data: as in `fit`.
             level: such as 0.9.
-            kind: "threshold" (the smallest sets), "adaptive" (never empty), or "randomised" adaptive sets.
+            kind: "threshold" (the smallest sets), "adaptive" (no model's set is empty), or "randomised" adaptive.
         """
         return prediction_sets(self, data, level, kind)
 
