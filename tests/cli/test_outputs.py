@@ -161,6 +161,7 @@ def no_charts(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_charts")
+@pytest.mark.usefixtures("same_origin")
 @pytest.mark.parametrize(
     ("name", "failure"),
     [*((name, failure) for name in SMALL for failure in ("facts", "page")), ("fit", "picture"), ("fit", "lock")],
