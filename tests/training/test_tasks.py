@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.metrics import f1_score, mean_absolute_error, r2_score
@@ -21,6 +22,7 @@ from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.training.data import GraphData, open_data
 from adaptkry.training.fit import fit
 from adaptkry.training.losses import mean_loss
+from adaptkry.training.predict import predict_frame, write_predictions
 from adaptkry.training.results import mark_chosen
 from adaptkry.training.run_folder import load_run
 from adaptkry.training.tasks import class_weights, predictions, scaled
@@ -220,7 +222,62 @@ def test_an_ensemble_averages_probabilities_of_labels_and_values():
         torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_predictions_of_other_tasks_are_tables_with_a_column_per_label_or_target(task, request, tmp_path):
+    run, graph = request.getfixturevalue(task), REGRESSION if task == "regression" else MULTILABEL
+    names = ["0", "1"] if task == "regression" else ["warm", "new"]
+    for path in (tmp_path / "p.csv", tmp_path / "p.parquet"):
+        assert write_predictions(path, run, graph) == write_predictions(path, run, graph) == 200
+        table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+        assert (table["label"] == "predicted").tolist() == UNKNOWN.tolist()
+        what = "value" if task == "regression" else "class"
+        np.testing.assert_allclose(table[[f"{what}({n})" for n in names]], run.predict(graph), rtol=1e-9)
+        if task == "multilabel":
+            np.testing.assert_allclose(table[["p(warm)", "p(new)"]], run.probabilities(graph), atol=1e-6)
+    assert write_predictions(tmp_path / "p.csv", run, graph, unlabelled_only=True) == 5
+
+
+def test_other_tasks_have_no_calibration(regression, multilabel):
+    assert regression.calibration is None
+    assert multilabel.calibration is None
+
+
 # graphs and readers
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """The graph as edges.csv and nodes.csv, with two columns of targets and two of labels."""
+    pd.DataFrame(EDGES.T.numpy(), columns=["source", "target"]).to_csv(tmp_path / "edges.csv", index=False)
+    nodes = pd.DataFrame(CLASSES.x.numpy(), columns=[f"f{i}" for i in range(CLASSES.x.shape[1])])
+    nodes.insert(0, "id", range(200))
+    targets = pd.DataFrame(TARGETS.numpy(), columns=["price", "area"])
+    labels = pd.DataFrame(torch.where(LABELS < 0, torch.nan, LABELS).numpy(), columns=["warm", "new"])
+    nodes.join(targets).join(labels).to_csv(tmp_path / "nodes.csv", index=False)
+    return [tmp_path / "edges.csv", tmp_path / "nodes.csv"]
+
+
+def test_targets_are_read_from_columns_of_tables(tables):
+    for task, columns, others, truth in (
+        ("regression", "price,area", ["warm", "new"], TARGETS),
+        ("regression", "price", ["area", "warm", "new"], TARGETS[:, [0]]),
+        ("multilabel", "warm,new", ["price", "area"], torch.where(LABELS < 0, torch.nan, LABELS)),
+    ):
+        graph = load(tables, task=task, label_column=columns, ignore=others)
+        assert graph.targets is not None
+        torch.testing.assert_close(graph.targets, truth.double(), equal_nan=True)
+        assert graph.info.class_names == tuple(columns.split(","))
+        assert graph.x.shape == CLASSES.x.shape
+
+
+def test_a_run_predicts_tables_with_and_without_their_targets(tables, tmp_path):
+    graph = load(tables, task="regression", label_column="price", ignore=["area", "warm", "new"])
+    loaded = load_run(fit(graph, **QUICK).save(tmp_path / "run"))
+    expected = loaded.predict(graph)
+    torch.testing.assert_close(loaded.predict(tables), expected)
+    pd.read_csv(tables[1]).drop(columns=["price"]).to_csv(tables[1], index=False)
+    torch.testing.assert_close(loaded.predict(tables), expected)
+    assert set(predict_frame(loaded, tables)["label"]) == {"predicted"}
 
 
 def test_the_default_splits_of_other_tasks_are_uniform_over_known_nodes():
@@ -251,6 +308,7 @@ def test_targets_are_read_from_arrays_and_objects(tmp_path):
     for given in (tmp_path / "g.npz", data):
         source = open_data(given, task="regression")
         assert isinstance(source, GraphData)
+        assert source.graph.targets is not None
         torch.testing.assert_close(source.graph.targets[:, 0], y, equal_nan=True)
         assert source.info.metric == "r2"
     found = load(graph, task="regression")

@@ -284,6 +284,7 @@ class Graph:
         """The same graph with other classes; nothing else is copied."""
         other = object.__new__(Graph)
         other.__dict__.update(self.__dict__, y=copied(checks.labels(labels, self.nodes), labels))
+        other.task, other.targets = "classification", None
         return other
 
     def _rebuilt(self, adjacency, **options) -> "Graph":

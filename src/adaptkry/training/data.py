@@ -427,7 +427,7 @@ def check_trainable(source: TrainingData) -> None:
     if source.task == "classification":
         checks.classes(source.labels, source.info.class_names)
     elif not (source.labels >= 0).any():
-        raise ValueError(f"the task {source.task} needs labels or targets of some nodes; {source.name} has none. Add them.")
+        raise ValueError(f"the task {source.task} needs labels or targets of nodes; {source.name} has none. Add them.")
 
 
 def with_metrics(source: Data, metrics: str | Sequence[str] | None) -> Data:

@@ -327,6 +327,7 @@ def require_calibration(calibration: Calibration | None) -> Calibration:
 
 def prediction_sets(run: Any, data: Any, level: float, kind: str) -> Tensor:
     """Return the prediction sets of a run or an ensemble: bool [n, c]."""
+    refuse_sets(run.task)
     level, kind = checked_level(level), checked_kind(kind)
     calibration = require_calibration(run.calibration)
     models = model_probabilities(run.weighted_parts(), data)
@@ -340,6 +341,12 @@ def as_predictions(task: str, found: Tensor) -> Tensor:
     if task == "multilabel":
         return (found > 0.5).long()
     return found[:, 0] if found.shape[1] == 1 else found
+
+
+def refuse_sets(task: str) -> None:
+    """Refuse prediction sets of other tasks than classification."""
+    if task != "classification":
+        raise ValueError(f"prediction sets are sets of classes; got a run of the task {task}. Leave them out.")
 
 
 def refuse_values(task: str) -> None:

@@ -236,6 +236,11 @@ def read_matrix(
                 "each only."
             )
     features, labels = _opened(features), _opened(labels)
+    if task != "classification" and isinstance(labels, _File) and labels.classes is not None:
+        raise ValueError(
+            f"beside a matrix, labels of the task {task} must be numbers in an .npy file; got {labels.path}. "
+            "Write them with np.save, or the graph as an .npz."
+        )
     matrix = _array(path)
     nodes = matrix.shape[0]
     check = checks.labels if task == "classification" else partial(checks.targets, task=task)
