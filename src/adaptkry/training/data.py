@@ -423,11 +423,9 @@ def check_task(recipe: Recipe, source: TrainingData) -> None:
 
 
 def check_trainable(source: TrainingData) -> None:
-    """Refuse data with fewer than two classes, or without any labels or targets."""
+    """Refuse data with fewer than two classes; for other tasks the splits need nodes with known labels or targets."""
     if source.task == "classification":
         checks.classes(source.labels, source.info.class_names)
-    elif not (source.labels >= 0).any():
-        raise ValueError(f"the task {source.task} needs labels or targets of nodes; {source.name} has none. Add them.")
 
 
 def with_metrics(source: Data, metrics: str | Sequence[str] | None) -> Data:

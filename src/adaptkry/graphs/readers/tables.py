@@ -148,7 +148,8 @@ def _nodes(
     if times > 1:
         raise ValueError(f"{table.where}: node ids must differ; {repeated!r} occurs {times} times. Delete other rows.")
     of_labels = _label_names(table, used, choice)
-    _check_distinct(table, {"id_column": key, **{f"label_column {i}": name for i, name in enumerate(of_labels, 1)}})
+    labelled = {f"label_column {i}" if i > 1 else "label_column": name for i, name in enumerate(of_labels, 1)}
+    _check_distinct(table, {"id_column": key, **labelled})
     names = _feature_names(table, used, choice, {key, *of_labels})
     used_names = {key, *of_labels, *names, *choice.ignore}
     log_unused(table.where, "columns", [name for name in table.columns if name not in used_names])
