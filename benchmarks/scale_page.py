@@ -6,18 +6,13 @@ python -m benchmarks.scale_page [--rows results/outofcore.jsonl] [--page docs/sc
 import argparse
 from pathlib import Path
 
-import matplotlib
+import numpy as np
 
 from adaptkry.common.rows import read
 from adaptkry.outofcore.memory_plan import format_bytes
+from adaptkry.report.charts import write_chart
+from adaptkry.report.elements import chart, series
 from benchmarks.pages import newest, replace_between
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.ticker import NullFormatter
-
-matplotlib.rcParams["svg.hashsalt"] = "adaptkry"  # the same data give the same bytes
 
 PAPERS_BYTES = 17e12  # gathered by the products of papers100M, from the table "gathered by the products" of the page
 NAMES = {
@@ -114,15 +109,9 @@ def deviation(x: np.ndarray, y: np.ndarray) -> float:
 
 def draw(rows: list[dict], path: Path) -> None:
     """Draw all curves on one log-log plot, each relative to its smallest value."""
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for name, (x, y, _) in curves(rows).items():
-        axes.loglog(x / x[0], y, marker="o", label=f"{NAMES[name]}, slope {slope(x, y):.2f}")
-    axes.set(xlabel="relative to the smallest", ylabel="seconds", xticks=[1, 2, 4, 8], xticklabels=["1", "2", "4", "8"])
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.grid(visible=True, which="both", alpha=0.3)
-    axes.legend()
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
+    lines = [series(f"{NAMES[name]}, slope {slope(x, y):.2f}", x / x[0], y) for name, (x, y, _) in curves(rows).items()]
+    x, y = "value, relative to the smallest", "seconds"
+    write_chart(path, chart("Seconds of a basis on disk", lines, x=x, y=y, log=True, log_x=True))
 
 
 def replace(text: str, marker: str, lines: list[str]) -> str:

@@ -55,6 +55,14 @@ def command() -> Callable[..., Output]:
     return run
 
 
+@pytest.fixture
+def same_origin(monkeypatch) -> None:
+    """The same date and command line in all results, for tests that compare files."""
+    monkeypatch.setattr(
+        "adaptkry.common.rows.origin", lambda: {"created": "2026-01-01T00:00:00+00:00", "command": None}
+    )
+
+
 @pytest.fixture(scope="session")
 def ring(tmp_path_factory, command) -> Path:
     """A read-only folder for tests: a small graph as CSV files, and `run`, a run trained on it."""

@@ -13,7 +13,7 @@ from typing import Any
 from full_disk import full_disk
 
 CHANGES = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate")  # audit events
-PRELOADED = ["torch", "adaptkry.cli.app", "adaptkry.report.run_report", "matplotlib.pyplot", "optuna"]
+PRELOADED = ["torch", "adaptkry.cli.app", "adaptkry.report.run_report", "altair", "optuna"]
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(PRELOADED)  # once: a process starts within milliseconds
 MEASURED = ("seconds", "memory", "MB", "MiB")  # parts of headings

@@ -53,8 +53,8 @@ def test_the_report_compares_and_can_be_written_again(found, command, tmp_path):
     tables = {table["title"]: table["rows"] for table in facts["tables"]}
     assert [row[0] for row in tables["Compared with"]][1] == "features alone (mlp)"
     assert len(tables["Trials"]) == len(printed["trials"])
-    assert {row[0] for row in tables["What mattered"]} >= {"method"}
-    assert {"Splits", "Trainings", "Classes", "Settings"} <= set(tables)
+    assert {row[0] for row in tables["Differences"]} >= {"method"}
+    assert {"Splits", "Trainings", "Scores by class", "Settings that differ from the defaults"} <= set(tables)
     command("report", folder, "--out", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == (folder / "report.html").read_bytes()
 

@@ -161,6 +161,7 @@ def no_charts(monkeypatch):
 
 
 @pytest.mark.usefixtures("no_charts")
+@pytest.mark.usefixtures("same_origin")
 @pytest.mark.parametrize(
     ("name", "failure"),
     [*((name, failure) for name in SMALL for failure in ("facts", "page")), ("fit", "picture"), ("fit", "lock")],
@@ -236,7 +237,7 @@ def test_the_report_of_a_replaced_run_is_made_again(command, own):
 @pytest.mark.parametrize(
     ("labels", "edges", "folder"),
     [
-        (("$x_1^2$", r"$\frac{$"), [], "plain"),  # matplotlib's math text
+        (("$x_1^2$", r"$\frac{$"), [], "plain"),  # once taken for formulas
         (("$", "_^\\"), [], "a $ _ ^ \\ b"),
         (("a", "b"), "unlabelled", "plain"),  # no edge joins two labelled nodes: homophily is not defined
         (("a" * 300, "ü\u2028☃"), [], "plain"),

@@ -5,7 +5,18 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "numpy", "scipy", "matplotlib", "sklearn", "torch_geometric", "safetensors", "optuna", "dask")
+HEAVY = (
+    "torch",
+    "numpy",
+    "scipy",
+    "altair",
+    "vl_convert",
+    "sklearn",
+    "torch_geometric",
+    "safetensors",
+    "optuna",
+    "dask",
+)
 
 
 def python(program: str, *words: str) -> subprocess.CompletedProcess:

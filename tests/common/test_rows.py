@@ -64,3 +64,17 @@ def test_rows_in_results_stay_readable(path):
         assert settings or "value" in row or "text" in row
         if "item" in row:  # rows of the reproduction have a time
             assert datetime.fromisoformat(created or "").year >= 2026
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["/bin/adaptkry", "fit", "my graph.csv"], "adaptkry fit 'my graph.csv'"),
+        (["/lib/adaptkry/__main__.py", "fit"], "adaptkry fit"),
+        (["/home/me/study.py", "fit"], None),
+        ([], None),
+    ],
+)
+def test_results_have_the_command_line_only_if_a_command_made_them(words, expected, monkeypatch):
+    monkeypatch.setattr("sys.argv", words)
+    assert rows.origin()["command"] == expected

@@ -65,3 +65,12 @@ def test_the_documents_in_the_repository_agree_with_the_rows():
         assert documents.latex(section) == (docs / "reproduction" / f"{name}.tex").read_text(encoding="utf-8")
         assert finite(section.facts) == json.loads((docs / "reproduction" / f"{name}.json").read_text(encoding="utf-8"))
     assert documents.methods_page(sections["table-2"]) == (docs / "methods.md").read_text(encoding="utf-8")
+
+
+def test_the_figures_in_the_repository_are_drawn_from_the_facts_beside_them(tmp_path):
+    """They are the same to the byte on every machine."""
+    folder = RESULTS.parent / "docs" / "reproduction"
+    for path in sorted(folder.glob("*.svg")):
+        facts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        drawn = documents.write_figure(tmp_path / path.name, facts["charts"])
+        assert drawn.read_bytes() == path.read_bytes(), path.name

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adaptkry.models.recipe import recipe
-from adaptkry.report.auto_report import about_edges, auto_charts, auto_tables, trial_rows, what_mattered
+from adaptkry.report.auto_report import about_edges, auto_charts, auto_facts, auto_tables, trial_rows, what_mattered
 from adaptkry.selection.auto_result import AutoResult, effects_of
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import fit
@@ -66,7 +66,7 @@ def test_rows_of_trials_show_settings_that_differ_and_the_reason_of_a_failure(tr
 
 def test_charts_show_scores_by_name_and_the_best_trial_so_far(result):
     scores, best = auto_charts(result)
-    assert scores["series"][0]["x"] == ["largest class", "mlp", "best single", "ensemble"]
+    assert scores["series"][0]["x"] == ["largest class", "features alone (mlp)", "best single training", "ensemble"]
     assert best["series"][0]["x"] == [0.0, 2.0, 4.0, 6.0]
     assert best["series"][0]["y"] == pytest.approx([220 / 3, 220 / 3, 250 / 3, 250 / 3])
 
@@ -79,6 +79,22 @@ def test_the_sentence_about_edges_compares_the_best_single_training_with_feature
     assert "The edges add nothing significant to features alone (+0.00 points)" in about_edges(result)
     result.baselines = {}
     assert about_edges(result) == ""
+
+
+def test_the_opening_of_the_page_says_what_the_edges_are_worth(result):
+    mean = float(np.mean(result.ensemble.test_scores))
+    facts = {"lead": "-", "scores": {"metric": "accuracy", "mean": mean}, "tables": [], "charts": []}
+    found = auto_facts(result, facts)
+    assert found["lead"] == (
+        f"{100 * mean:.0f} of 100 test nodes are right; guessing the largest class gets 50, features alone "
+        f"{100 * mean - 20:.0f}: the edges are worth 10 points (+10.0 ± 7.0, best single training)."
+    )
+    assert [one["title"] for one in found["tables"]] == ["Compared with", "Differences", "Trials"]
+    assert [one.get("section") for one in found["charts"]] == [None, "Trainings"]
+    result.baselines["best single training"] = result.baselines["mlp"]
+    assert "the edges are worth nothing significant." in auto_facts(result, facts)["lead"]
+    result.baselines = {"largest class": [0.5] * 3}
+    assert auto_facts(result, facts)["lead"].endswith("; guessing the largest class gets 50.")
 
 
 def test_one_line_per_setting_that_was_varied(trials):

@@ -85,7 +85,7 @@ def test_temperatures_divide_logits_and_keep_the_most_probable_class():
 
 def test_adaptive_scores_are_sums_of_sorted_probabilities():
     p = torch.tensor([[0.2, 0.5, 0.3]]).double()
-    torch.testing.assert_close(adaptive_scores(p, torch.zeros(1)), torch.tensor([[1.0, 0.5, 0.8]]).double())
+    torch.testing.assert_close(adaptive_scores(p, torch.zeros(1)), torch.tensor([[0.8, 0.0, 0.5]]).double())
     u = torch.tensor([0.5]).double()
     torch.testing.assert_close(randomised_scores(p, u), torch.tensor([[0.9, 0.25, 0.65]]).double())
 
@@ -113,6 +113,13 @@ def test_sets_of_exchangeable_nodes_have_the_coverage_of_the_level(kind, level):
     sets = found.sets(test.logits.softmax(1)[None], test.numbers, level, kind)
     assert float(sets[torch.arange(20000), test.classes].double().mean()) == pytest.approx(row["coverage"], abs=1e-3)
     assert float(sets.sum(1).double().mean()) == pytest.approx(row["size"], abs=1e-3)
+
+
+def test_adaptive_sets_of_a_model_are_never_empty():
+    found = calibrate([sample(200, 1)], [sample(200, 2)])
+    assert [one["empty"] for one in found.facts["sets"] if one["kind"] == "adaptive"] == [0, 0, 0]
+    test = sample(500, 3)
+    assert found.sets(test.logits.softmax(1)[None], test.numbers, 0.01, "adaptive").any(1).all()
 
 
 def test_the_calibration_error_falls_and_test_nodes_choose_nothing():

@@ -263,6 +263,7 @@ def test_resuming_refuses_the_run_of_another_training_in_the_folder(saved, tmp_p
         fit(GRAPH, splits=SPLITS, out=tmp_path / "run", resume=True, **QUICK)
 
 
+@pytest.mark.usefixtures("same_origin")
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
 @pytest.mark.parametrize("options", [{}, {"combine": "mean", "restarts": 2}], ids=["run", "ensemble"])
 def test_a_full_disk_or_an_interruption_at_any_write_is_resumed_to_the_same_files(

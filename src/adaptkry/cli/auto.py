@@ -1,5 +1,6 @@
 """`adaptkry auto`."""
 
+import functools
 import json
 import time
 from pathlib import Path
@@ -73,7 +74,7 @@ def auto(
     from adaptkry.common.memory import keep_freed_memory
     from adaptkry.common.timing import time_limit
     from adaptkry.models.recipe_text import merge
-    from adaptkry.report.auto_report import auto_charts, auto_tables
+    from adaptkry.report.auto_report import auto_facts
     from adaptkry.report.run_report import write_pages
     from adaptkry.selection.auto import SUMMARY
     from adaptkry.selection.auto import auto as search
@@ -115,7 +116,7 @@ def auto(
     def make_report() -> dict[str, str]:
         return write_pages(
             result.ensemble, data.graph, folder, splits, seconds=max(left - PICTURE_SECONDS, 0.0),
-            tables=auto_tables(result), charts=auto_charts(result), renew=False,
+            extend=functools.partial(auto_facts, result), renew=False,
         )  # fmt: skip
 
     def make_predictions() -> dict[str, str]:

@@ -7,7 +7,10 @@ import json
 import logging
 import os
 import platform
+import shlex
+import sys
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,14 @@ def provenance(device: str | torch.device = "cpu") -> dict[str, str]:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
+
+
+def origin() -> dict[str, str | None]:
+    """When results were made, and by which command line; None if Python code called the library."""
+    program = Path(sys.argv[0] if sys.argv else "")
+    is_command = program.stem == "adaptkry" or program.parts[-2:] == ("adaptkry", "__main__.py")
+    command = shlex.join(["adaptkry", *sys.argv[1:]]) if is_command else None
+    return {"created": datetime.now(UTC).isoformat(timespec="seconds"), "command": command}
 
 
 def append(path: Path | str, rows: Iterable[dict]) -> None:

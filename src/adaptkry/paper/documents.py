@@ -173,7 +173,12 @@ def write_item(item: Section, folder: Path) -> None:
         write_file(folder / f"{item.name}.tex", latex(item))
         write_file(folder / f"{item.name}.json", json.dumps(elements.finite(item.facts), indent=1))
         for suffix in ("svg", "png") if charts else ():
-            write_charts(folder / f"{item.name}.{suffix}", charts, columns=2 if len(charts) in (2, 4) else 3)
+            write_figure(folder / f"{item.name}.{suffix}", charts)
+
+
+def write_figure(path: Path, charts: Sequence[dict]) -> Path:
+    """Draw the charts of an item into one file."""
+    return write_charts(path, charts, columns=2 if len(charts) in (2, 4) else 3)
 
 
 def methods_page(table_2: Section) -> str:

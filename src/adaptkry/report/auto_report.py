@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from adaptkry.common.intervals import corrected_half_width
-from adaptkry.report.elements import TableCell, cell, chart, series, table
-from adaptkry.report.run_report import percent, plain
+from adaptkry.report.class_report import percent
+from adaptkry.report.elements import TableCell, cell, chart, series, table, under
+from adaptkry.report.run_report import in_words, of_100, plain
 from adaptkry.selection.auto_result import AutoResult
 from adaptkry.selection.trial import Trial
 
@@ -27,19 +28,38 @@ TRIALS_NOTE = (
 )
 
 
+def auto_facts(result: AutoResult, facts: dict) -> dict:
+    """Add to the facts of the ensemble what it is compared with, what mattered and the trials."""
+    tables, charts = [*auto_tables(result), *facts["tables"]], [*auto_charts(result), *facts["charts"]]
+    return facts | {"lead": in_words_with_edges(result, facts), "tables": tables, "charts": charts}
+
+
+def in_words_with_edges(result: AutoResult, facts: dict) -> str:
+    """Return the result in plain words; also what features alone give and what the edges add, if that was tested."""
+    means = {entry["name"]: entry["mean"] for entry in result.comparison()}
+    scores, largest, alone = facts["scores"], means.get("largest class"), means.get("mlp")
+    gain = edges_gain(result)
+    if alone is None or gain is None or scores["metric"] != "accuracy":
+        return facts["lead"] if scores["metric"] != "accuracy" else in_words(scores, largest)
+    points, half = (100 * value for value in gain)
+    worth = (
+        f"the edges are worth {points:.0f} points" if gain[0] > gain[1] else "the edges are worth nothing significant"
+    )
+    spread = f" ({points:+.1f} ± {half:.1f}, best single training)" if half else ""
+    return in_words(scores, largest, f"features alone {of_100(alone)}: {worth}{spread}")
+
+
 def auto_tables(result: AutoResult) -> list[dict]:
     """Return the tables "Compared with", "What mattered" and "Trials"."""
     metric = result.ensemble.info.metric
     compared = [comparison_row(entry) for entry in result.comparison()]
     columns = ["", f"test {metric} %", "95 % interval", "to the ensemble"]
+    effects, rows = ["setting", "value", "trials", "difference"], effect_rows(result.effects)
+    trials = ["trial", "method", "settings", "validation %", "seconds"]
     return [
         table("Compared with", columns, compared, COMPARED_NOTE),
-        table(
-            "What mattered", ["setting", "value", "trials", "difference"], effect_rows(result.effects), MATTERED_NOTE
-        ),
-        table(
-            "Trials", ["trial", "method", "settings", "validation %", "seconds"], trial_rows(result.trials), TRIALS_NOTE
-        ),
+        *under("What mattered", *([table("Differences", effects, rows, MATTERED_NOTE)] if rows else [])),
+        *under("Trainings", table("Trials", trials, trial_rows(result.trials), TRIALS_NOTE)),
     ]
 
 
@@ -47,7 +67,7 @@ def auto_charts(result: AutoResult) -> list[dict]:
     """Return the chart of the test scores, and that of the best validation score by time."""
     metric = result.ensemble.info.metric
     entries = [entry for entry in result.comparison() if entry["mean"] is not None]
-    names = [entry["name"].removesuffix(" training") for entry in entries]
+    names = [LONG_NAMES.get(entry["name"], entry["name"]) for entry in entries]
     ends = [
         [100 * (entry[end] if entry[end] is not None else entry["mean"]) for entry in entries]
         for end in ("low", "high")
@@ -57,11 +77,10 @@ def auto_charts(result: AutoResult) -> list[dict]:
     times, best = [trial["elapsed"] for trial in good], []
     for trial in good:
         best.append(max([*best[-1:], 100 * trial["validation"]]))
+    line = series("best trial so far", times, best)
     return [
         chart(f"Test {metric}", [scores], y=f"test {metric} (%)"),
-        chart(
-            "Best trial so far", [series("best trial so far", times, best)], x="seconds", y=f"validation {metric} (%)"
-        ),
+        *under("Trainings", chart("Best trial so far", [line], x="seconds", y=f"validation {metric} (%)")),
     ]
 
 
@@ -123,17 +142,26 @@ def about_edges(result: AutoResult) -> str:
         return ""
     scores = ", ".join(f"{LONG_NAMES.get(name, name)} {100 * entry['mean']:.2f} %" for name, entry in entries.items())
     sentence = f"Test {result.ensemble.info.metric}: {scores}."
-    if not {"mlp", "best single training"} <= entries.keys():
+    found = edges_gain(result)
+    if found is None:
         return sentence
-    single, mlp = (np.array(entries[name]["scores"], dtype=float) for name in ("best single training", "mlp"))  # [s]
-    differences = single - mlp  # NaN where one of them was not tested
-    differences = differences[~np.isnan(differences)]
-    gain = float(differences.mean()) if len(differences) else 0.0
-    half = corrected_half_width(differences, result.test_ratio)
+    gain, half = found
     spread = f" ± {100 * half:.2f}" if half else ""
     if gain > half:
         return f"{sentence} The edges add {100 * gain:.2f}{spread} points to features alone (best single training)."
     return f"{sentence} The edges add nothing significant to features alone ({100 * gain:+.2f}{spread} points)."
+
+
+def edges_gain(result: AutoResult) -> tuple[float, float] | None:
+    """Return how much better the best single training is than features alone, with half the width of its interval."""
+    if not {"mlp", "best single training"} <= result.baselines.keys():
+        return None
+    single, mlp = (np.array(result.baselines[name], dtype=float) for name in ("best single training", "mlp"))  # [s]
+    differences = single - mlp  # NaN where one of them was not tested
+    differences = differences[~np.isnan(differences)]
+    if not len(differences):
+        return None
+    return float(differences.mean()), corrected_half_width(differences, result.test_ratio)
 
 
 def trial_rows(trials: Sequence[Trial]) -> list[list[TableCell]]:

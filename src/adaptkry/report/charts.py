@@ -1,62 +1,67 @@
-"""Draw charts of `elements` as PNG and SVG files. The only module of the package that imports Matplotlib."""
+"""Draw charts of `elements` with Vega-Lite: the page, SVG files and PNG files show the same drawing.
+
+The only module of the package that imports Altair and vl-convert, which need no network. The same data give the same
+bytes: text is measured with a font that vl-convert contains, and data are rounded, because the last digits of a
+computation depend on the processor.
+"""
 
 import math
-import warnings
+import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from adaptkry.common.files import write
+from adaptkry.report.elements import NOTHING_MEASURED
 
-from adaptkry.common.files import replacing
-
-GREY = "#8b949e"
-# The palette of Okabe and Ito, safe for colour-blind readers; lighter colours are darkened to be readable on white.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5568c", "#3a9bd6", "#b07d00", "#57606a")
-MARKERS = "os^Dv<>"
-CENTIMETRE = 1 / 2.54  # in inches, Matplotlib's unit
-MAX_LABELLED_CLASSES = 15  # larger matrices are drawn without names and counts, which would overlap
+# Colours on a light page and on a dark one; series have those of Okabe and Ito, safe for colour-blind readers.
+INK, SOFT, LINE, BACKGROUND, GREY = "#1f2328", "#59636e", "#d1d9e0", "#fffffe", "#afb8c1"
+SERIES = {"#0072b2": "#4aa3df", "#c84e00": "#ff8a3d", "#00805b": "#2fc79b", "#b5568c": "#e29ac4", "#2f8fc9": "#9bd3f5",
+          "#946a00": "#f0c040", "#57606b": "#b1bac4"}  # fmt: skip
+RIGHT, WRONG = "#0a5fa4", "#b94700"  # cells of a matrix on and beside the diagonal
+DARK = {INK: "#e6edf3", SOFT: "#9aa4af", LINE: "#30363d", BACKGROUND: "none", GREY: "#484f58", RIGHT: "#2f81d0",
+        WRONG: "#d2691e"} | SERIES  # fmt: skip
+POINT_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # vl-convert contains the first
+CHART_SIZE = (330, 210)  # of the plotting area of one chart, in pixels
+PANEL_SIZE = (230, 160)  # of one of several charts in a row
+LABELS = {"labelColor": SOFT, "labelFontSize": 12, "titleColor": SOFT, "titleFontSize": 12, "titleFontWeight": "normal"}
+LEGEND = {"orient": "bottom", "title": None, "labelColor": INK, "labelFontSize": 12, "labelLimit": 300,
+          "symbolSize": 70, "symbolOpacity": 1}  # fmt: skip
 STYLE = {
-    "font.size": 8,
-    "axes.titlesize": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.linewidth": 0.4,
-    "grid.color": "#d0d7de",
-    "lines.linewidth": 1.4,
-    "lines.markersize": 3.5,
-    "text.parse_math": False,  # a dollar sign in a user's class name does not start a formula
-    "svg.hashsalt": "adaptkry",  # ids inside an SVG derive from it: the same data give the same bytes
+    "font": FONT,
+    "background": BACKGROUND,
+    "view": {"stroke": None},
+    "title": {"color": INK, "fontSize": 13, "anchor": "start", "fontWeight": "bold"},
+    "axis": {
+        **LABELS,
+        "domainColor": LINE,
+        "gridColor": LINE,
+        "tickColor": LINE,
+        "gridOpacity": 0.7,
+        "labelFlush": False,
+    },
+    "axisX": {"tickCount": 6},
+    "axisY": {"tickCount": 5, "titlePadding": 8},
 }
+COUNTED_CLASSES = 15  # cells of larger matrices have no numbers
+SHOWN_DIGITS = 6  # significant digits of data
 
 
 def write_chart(path: Path, chart: dict) -> Path:
-    """Draw one chart as a PNG or SVG file, depending on the suffix of the path; it is 12 cm wide.
-
-    The same data give the same bytes: the file contains no date and no version.
-    """
+    """Draw one chart as an SVG or PNG file, depending on the suffix of the path."""
     return write_charts(path, [chart], columns=1)
 
 
-def write_charts(
-    path: Path,
-    charts: Sequence[dict],
-    columns: int = 3,
-    *,
-    title: str = "",
-    panel: tuple[float, float] | None = None,
-    dpi: int = 300,
-) -> Path:
-    """Draw several charts in one file with one legend; series of the same name have the same colour.
+def write_charts(path: Path, charts: Sequence[dict], columns: int = 3, *, title: str = "") -> Path:
+    """Draw several charts in one SVG or PNG file with one legend; series of the same name have the same colour.
 
     Args:
-        path: output file, ending in .png or .svg.
+        path: output file, ending in .svg or .png.
         charts: charts from `elements.chart` and `elements.matrix`.
         columns: number of charts per row.
         title: heading of the figure.
-        panel: width and height of one chart in centimetres; None depends on the number of columns.
-        dpi: resolution of a PNG file.
     """
     file_format = path.suffix.lower().removeprefix(".")
     if file_format not in ("png", "svg"):
@@ -65,147 +70,301 @@ def write_charts(
         raise ValueError(
             f"a figure needs at least one chart and one column; got {len(charts)} charts and {columns} columns."
         )
-    import matplotlib as mpl
-
-    metadata = {"Date": None, "Creator": None} if file_format == "svg" else {"Software": None}
-    with mpl.rc_context(), warnings.catch_warnings():
-        mpl.rcdefaults()  # ignore the user's matplotlibrc
-        mpl.rcParams.update(STYLE)  # type: ignore[arg-type]
-        warnings.filterwarnings("ignore", message="Glyph")  # characters missing from the font are drawn as boxes
-        figure = draw_figure(charts, min(columns, len(charts)), title, panel)
-        with replacing(path) as file:
-            figure.savefig(file, format=file_format, dpi=dpi, metadata=metadata)
+    drawn = specification(charts, columns, title)
+    if file_format == "svg":
+        write(path, svg_of(drawn))
+    else:
+        write(path, drawing_libraries()[1].vegalite_to_png(drawn, scale=2))
     return path
 
 
-def draw_figure(charts: Sequence[dict], columns: int, title: str, panel: tuple[float, float] | None):
-    """Draw the charts in a grid, with a title above and one legend below."""
-    from matplotlib.figure import Figure
+def svg(chart: dict) -> str:
+    """Draw one chart as an SVG element."""
+    return svg_of(specification([chart]))
 
-    rows = math.ceil(len(charts) / columns)
-    panel_width, height = panel or ((12, 7.5) if columns == 1 else (6, 4.6))
-    width = max(12, panel_width * columns)
+
+def svg_of(drawn: dict) -> str:
+    """Draw a Vega-Lite specification as an SVG element."""
+    return drawing_libraries()[1].vegalite_to_svg(drawn)
+
+
+def drawing_libraries() -> tuple[Any, Any]:
+    """Import Altair and vl-convert."""
+    try:
+        import altair
+        import vl_convert
+    except ImportError:
+        raise ImportError(
+            "charts need Altair and vl-convert, which are not installed. Install them with: "
+            "pip install altair vl-convert-python"
+        ) from None
+    return altair, vl_convert
+
+
+def specification(charts: Sequence[dict], columns: int = 1, title: str = "") -> dict:
+    """Return the Vega-Lite specification of charts in a grid, with one legend below them."""
+    alt, _ = drawing_libraries()
+    charts, columns = cleaned(charts), min(columns, len(charts))
     names = list(dict.fromkeys(line["name"] for chart in charts for line in chart.get("series", ())))
-    styles = {name: series_style(i) for i, name in enumerate(names)}
-    size = (width * CENTIMETRE, (rows * height + (1.2 if title else 0.5)) * CENTIMETRE)
-    figure = Figure(figsize=size, layout="constrained")
+    behind = list(dict.fromkeys(chart["behind"]["name"] for chart in charts if chart.get("behind")))
+    size = CHART_SIZE if columns == 1 else PANEL_SIZE
+    scales = series_scales(names, behind)
+    panels = [DRAW[chart["kind"]](chart, scales, size) for chart in charts]
+    figure = panels[0] if len(panels) == 1 and not title else alt.concat(*panels, columns=columns, spacing=30)
     if title:
-        figure.suptitle(title)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    handles: dict[str, Any] = {}
-    for axes, chart in zip(panels, charts, strict=False):
-        for name, handle in DRAW[chart["kind"]](axes, chart, styles).items():
-            handles.setdefault(name, handle)
-    for axes in panels[len(charts) :]:
-        axes.set_axis_off()
-    labels = [name if not name.startswith("_") else f" {name}" for name in handles]  # Matplotlib hides "_..."
-    if handles:
-        legend_columns = max(1, min(len(labels), int(width * 6 / (max(map(len, labels)) + 8))))
-        figure.legend(list(handles.values()), labels, loc="outside lower center", ncols=legend_columns, frameon=False)
-    return figure
+        figure = figure.properties(title=alt.Title(cleaned(title), fontSize=15, anchor="start", offset=14))
+    longest = min(max(map(len, names + behind), default=0), 40)
+    legend = {**LEGEND, "columns": max(1, size[0] * columns // (longest * 7 + 50))}
+    return figure.configure(**STYLE, legend=legend).to_dict()
 
 
-def series_style(index: int) -> dict:
-    """Return colour, marker and line style of a series; from the eighth series on, lines are dotted."""
-    i = index % len(COLOURS)
-    return {"color": COLOURS[i], "marker": MARKERS[i], "linestyle": "-" if index < len(COLOURS) else ":"}
+def series_scales(names: Sequence[str], behind: Sequence[str]) -> dict[str, Any]:
+    """Return the encodings of series by name, the same in all panels; from the eighth series on they repeat."""
+    alt, _ = drawing_libraries()
+    grey = [name for name in behind if name not in names]
+    domain = [*names, *grey]
+    colours = alt.Scale(domain=domain, range=[*repeated(list(SERIES), len(names)), *[GREY] * len(grey)])
+    shapes = alt.Scale(domain=domain, range=[*repeated(POINT_SHAPES, len(names)), *["square"] * len(grey)])
+    return {
+        "color": alt.Color("s:N", scale=colours), "shape": alt.Shape("s:N", scale=shapes),
+        "offset": alt.YOffset("s:N", sort=domain),
+    }  # fmt: skip
 
 
-def draw_lines(axes, chart: dict, styles: dict[str, dict]) -> dict[str, Any]:
-    """Draw a line chart; returns its legend entries by name."""
-    handles: dict[str, Any] = {}
-    set_labels(axes, chart)
-    is_empty = not any(v is not None for line in chart["series"] for v in line["y"])
-    names = list(dict.fromkeys(v for line in chart["series"] for v in line["x"] if isinstance(v, str)))
-    if is_empty:
-        axes.text(0.5, 0.5, chart["empty"], ha="center", transform=axes.transAxes)
-        axes.set(xticks=[], yticks=[])
-    if chart["log"] and not is_empty:
-        set_log_scale(axes)
-    if names and not is_empty:
-        set_name_ticks(axes, names)
-    if chart["behind"]:
-        handles[chart["behind"]["name"]] = draw_histogram(axes, chart["behind"])
-    for i, line in enumerate([] if is_empty else chart["series"]):
-        shift = ((i + 0.5) / len(chart["series"]) - 0.5) * 0.6  # points of several series at one name do not overlap
-        x = np.array([names.index(v) + shift for v in line["x"]] if names else line["x"], dtype=float)
-        style = styles[line["name"]] | ({"linestyle": "--"} if line["dashed"] else {})
-        handles[line["name"]] = draw_series(axes, x, line, style, is_named=bool(names))
-    return handles
+def repeated(values: Sequence[str], count: int) -> list[str]:
+    """Return this many values, from the start again after the last."""
+    return [values[i % len(values)] for i in range(count)]
 
 
-def draw_matrix(axes, chart: dict, _styles: dict[str, dict]) -> dict[str, Any]:
-    """Draw a matrix of counts, each cell shaded by its share of the row; it has no legend."""
-    counts, names = np.array(chart["counts"], dtype=float), chart["names"]
-    set_labels(axes, chart)
-    axes.grid(visible=False)
+def lines(chart: dict, scales: dict[str, Any], size: tuple[int, int]) -> Any:
+    """Draw a line chart: bands, lines and points; rows with intervals if the x-axis has names."""
+    alt, _ = drawing_libraries()
+    points = [
+        {"s": line["name"], "x": rounded(x), "dashed": line["dashed"]} | interval
+        for line in chart["series"] for x, interval in zip(line["x"], intervals_of(line), strict=True)
+    ]  # fmt: skip
+    for point in points:
+        point["text"] = told(chart, point)
+    if not any(point["y"] is not None for point in points):
+        return message(chart, scales, size)
+    if any(isinstance(point["x"], str) for point in points):
+        return dots(chart, points, scales, size)
+    low, high = value_range(points, chart["log"])
+    for point in points:
+        for end in ("low", "high"):  # intervals may leave the chart, and logarithms of numbers below 0 do not exist
+            point[end] = None if point[end] is None else rounded(min(max(point[end], low), high))
+    kind = "log" if chart["log"] else "linear"
+    x_scale = alt.Scale(zero=False, nice=False, type="log" if chart["log_x"] else "linear")
+    x = alt.X("x:Q", title=chart["x"], scale=x_scale, axis=x_axis(points, chart["log_x"]))
+    y_options = {"title": chart["y"], "scale": alt.Scale(type=kind, domain=[low, high], nice=False)}
+    y = alt.Y("y:Q", **y_options)
+    colour, shape = scales["color"], scales["shape"]
+    base = alt.Chart(alt.Data(values=points))
+    dash = alt.StrokeDash("dashed:N", scale=alt.Scale(domain=[False, True], range=[[1, 0], [6, 4]]), legend=None)
+    layers = [histogram(chart["behind"], x, y, scales["color"])] if chart["behind"] else []
+    if any(point["low"] is not None for point in points):
+        band = base.mark_area(opacity=0.2, aria=False)
+        layers.append(band.encode(x, alt.Y("low:Q", **y_options), alt.Y2("high:Q"), colour))
+    layers.append(base.mark_line(strokeWidth=2, aria=False).encode(x, y, colour, dash))
+    if max((len(line["x"]) for line in chart["series"]), default=0) <= 30:  # so many points would hide the line
+        layers.append(
+            base.mark_point(filled=True, size=45, opacity=1).encode(x, y, colour, shape, description="text:N")
+        )
+    if chart["marks"]:
+        layers += marks(chart["marks"], x)
+    return alt.layer(*layers).properties(title=heading(chart, size), width=size[0], height=size[1])
+
+
+def x_axis(points: Sequence[dict], log: bool) -> Any:
+    """Return the axis of numbers: no fractions between whole numbers; on a logarithmic one, the numbers themselves."""
+    alt, _ = drawing_libraries()
+    values = sorted({point["x"] for point in points})
+    if log and len(values) <= 12:
+        return alt.Axis(values=values)
+    return alt.Axis(tickMinStep=1) if all(float(v).is_integer() for v in values) else alt.Axis()
+
+
+def told(chart: dict, point: dict) -> str:
+    """Return the values of a point as text, which the page shows under the mouse."""
+    x = point["x"] if isinstance(point["x"], str) else f"{chart['x']} {point['x']:g}"
+    interval = "" if point["low"] is None else f" ({point['low']:g} .. {point['high']:g})"
+    return "" if point["y"] is None else f"{point['s']}, {x}: {point['y']:g}{interval}"
+
+
+def intervals_of(line: dict) -> list[dict]:
+    """Return the value and the ends of the interval of every point of a series."""
+    nothing = [None] * len(line["y"])
+    ends = zip(line["y"], line["low"] or nothing, line["high"] or nothing, strict=True)
+    return [{"y": rounded(y), "low": rounded(low), "high": rounded(high)} for y, low, high in ends]
+
+
+def dots(chart: dict, points: list[dict], scales: dict[str, Any], size: tuple[int, int]) -> Any:
+    """Draw one row per name, with a dot and an interval for each series; dots of dashed series are hollow."""
+    alt, _ = drawing_libraries()
+    low, high = value_range(points, chart["log"])
+    scale = alt.Scale(type="log" if chart["log"] else "linear", domain=[low, high], nice=False)
+    names = list(dict.fromkeys(point["x"] for point in points))
+    count = len(chart["series"])
+    shared = [
+        alt.Y("x:N", title=chart["x"] or None, sort=names, axis=alt.Axis(grid=True, labelLimit=150)),
+        scales["color"],
+        *([scales["offset"]] if count > 1 else []),
+    ]
+    across, title = alt.X("y:Q", title=chart["y"], scale=scale), chart["y"]
+    layers = []
+    if bounded := [point for point in points if point["low"] is not None]:
+        rules = alt.Chart(alt.Data(values=bounded)).mark_rule(strokeWidth=2, aria=False)
+        layers.append(rules.encode(alt.X("low:Q", scale=scale, title=title), *shared, x2="high:Q"))
+    for is_hollow in (False, True):
+        if given := [point for point in points if point["y"] is not None and point["dashed"] == is_hollow]:
+            dot = alt.Chart(alt.Data(values=given)).mark_point(size=65, opacity=1, filled=not is_hollow)
+            layers.append(dot.encode(across, *shared, scales["shape"], description="text:N"))
+    step = alt.Step(24 if count == 1 else 14 * count + 10, **{"for": "position"})
+    return alt.layer(*layers).properties(title=heading(chart, size), width=size[0], height=step)
+
+
+def matrix(chart: dict, scales: dict[str, Any], size: tuple[int, int]) -> Any:
+    """Draw a matrix of counts, each cell as dark as its share of the row: blue on the diagonal, orange beside it."""
+    alt, _ = drawing_libraries()
+    names, counts = distinct(chart["names"]), chart["counts"]
     if not names:
-        return {}
-    share = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    axes.imshow(share, cmap="Blues", vmin=0, vmax=1)
-    if len(names) > MAX_LABELLED_CLASSES:
-        return {}
-    short = [name[:12] for name in names]
-    slanted = {"rotation": 45, "ha": "right"} if max(map(len, short)) > 3 else {}
-    axes.set_xticks(range(len(names)), short, **slanted)
-    axes.set_yticks(range(len(names)), short)
-    for (i, j), count in np.ndenumerate(counts):
-        colour = "white" if share[i, j] > 0.5 else "black"
-        axes.text(j, i, f"{count:.0f}", ha="center", va="center", color=colour, fontsize=7)
-    return {}
+        return message(chart, scales, size)
+    cells = [
+        {
+            "row": name,
+            "column": other,
+            "count": count,
+            "share": shade(count, sum(row)),
+            "diagonal": name == other,
+            "text": f"{chart['y']} {name}, {chart['x']} {other}: {count:g}",
+        }
+        for name, row in zip(names, counts, strict=True)
+        for other, count in zip(names, row, strict=True)
+        if count or len(names) <= COUNTED_CLASSES
+    ]
+    has_counts = len(names) <= COUNTED_CLASSES
+    widest = len(f"{max(map(max, counts)):g}")
+    cell = max(28, 7 * widest + 8, min(60, size[0] // len(names))) if has_counts else 14
+    axis = {
+        "labelLimit": 130,
+        "grid": False,
+        "ticks": False,
+        "domain": False,
+        "labelFontSize": 12 if has_counts else 10,
+    }
+    x = alt.X(
+        "column:N",
+        title=chart["x"],
+        scale=alt.Scale(domain=names),
+        axis=alt.Axis(labelAngle=-45 if max(map(len, names)) > 3 else 0, **axis),
+    )
+    y = alt.Y("row:N", title=chart["y"], scale=alt.Scale(domain=names), axis=alt.Axis(**axis))
+    base = alt.Chart(alt.Data(values=cells)).encode(x, y)
+    colour = alt.condition("datum.diagonal", alt.value(RIGHT), alt.value(WRONG))
+    layers = [
+        base.mark_rect().encode(
+            description="text:N", fill=colour, fillOpacity=alt.FillOpacity("share:Q", scale=None, legend=None)
+        )
+    ]
+    if has_counts:
+        ink = alt.condition("datum.share > 0.5", alt.value("#ffffff"), alt.value(INK))
+        layers.append(base.mark_text(fontSize=11, aria=False).encode(text="count:Q", color=ink))
+    return alt.layer(*layers).properties(
+        title=heading(chart, size), width=alt.Step(cell), height=alt.Step(max(cell - 4, 14) if has_counts else cell)
+    )
 
 
-DRAW = {"lines": draw_lines, "matrix": draw_matrix}
+def shade(count: float, total: float) -> float:
+    """Return the opacity of a cell: from 0.1, which is visible, to 1 for the only cell of its row; 0 if it is empty."""
+    return rounded(0.1 + 0.9 * count / total) if count else 0.0
 
 
-def set_labels(axes, chart: dict) -> None:
-    """Set the title and the axis labels."""
-    axes.set_title(chart["title"])
-    axes.set_xlabel(chart["x"])
-    axes.set_ylabel(chart["y"])
+DRAW = {"lines": lines, "matrix": matrix}
 
 
-def set_log_scale(axes) -> None:
-    """Make the y-axis logarithmic, labelled with plain numbers: the default labels are formulas (`text.parse_math`)."""
-    from matplotlib.ticker import LogFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))  # minor labels if there are few major ones
+def heading(chart: dict, size: tuple[int, int]) -> Any:
+    """Return the title of a chart, cut where the chart ends."""
+    return drawing_libraries()[0].Title(chart["title"], limit=size[0] + 40, anchor="start", frame="group")
 
 
-def set_name_ticks(axes, names: Sequence[str]) -> None:
-    """Label the x-axis with names instead of numbers; slanted if they would overlap."""
-    short = [name if len(name) <= 18 else f"{name[:17]}…" for name in names]
-    slanted = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len("  ".join(short)) > 60 else {}
-    axes.set_xticks(range(len(names)), short, **slanted)
-    axes.set_xlim(-0.5, len(names) - 0.5)
-    axes.grid(visible=False, axis="x")
+def message(chart: dict, scales: dict[str, Any], size: tuple[int, int]) -> Any:
+    """Draw a chart without lines: its title, why there are none, and the histogram if there is one."""
+    alt, _ = drawing_libraries()
+    text = alt.Chart(alt.Data(values=[{}])).mark_text(fontSize=13, color=INK)
+    layers = [text.encode(text=alt.value(textwrap.wrap(chart.get("empty") or NOTHING_MEASURED, 30)))]
+    if chart.get("behind"):
+        x = alt.X("x:Q", title=chart["x"], scale=alt.Scale(nice=False, zero=False))
+        y = alt.Y("y:Q", scale=alt.Scale(domain=[0, 1]), axis=None)
+        layers.insert(0, histogram(chart["behind"], x, y, scales["color"]))
+    return alt.layer(*layers).properties(title=heading(chart, size), width=size[0], height=size[1])
 
 
-def draw_histogram(axes, behind: dict):
-    """Draw a histogram in grey behind the lines; it has no visible axis, because only its shape matters."""
-    background = axes.twinx()
-    edges, mass = np.array(behind["edges"], dtype=float), np.array(behind["mass"], dtype=float)
-    bars = background.bar(edges[:-1], mass, np.diff(edges), align="edge", color=GREY, alpha=0.35, linewidth=0)
-    background.set_ylim(0, 1.1 * mass.max() or 1)
-    background.set_axis_off()
-    axes.set_zorder(background.get_zorder() + 1)
-    axes.patch.set_visible(False)
-    return bars
+def histogram(behind: dict, x: Any, y: Any, colour: Any) -> Any:
+    """Draw a histogram in grey behind the lines, scaled to the chart, because only its shape matters."""
+    alt, _ = drawing_libraries()
+    low, high = y.to_dict()["scale"]["domain"]
+    top = max(behind["mass"], default=0) or 1
+    bars = [
+        {"x": rounded(a), "to": rounded(b), "y": low, "top": rounded(low + 0.9 * (high - low) * mass / top)}
+        for a, b, mass in zip(behind["edges"][:-1], behind["edges"][1:], behind["mass"], strict=True)
+    ]
+    base = alt.Chart(alt.Data(values=[{**bar, "s": behind["name"]} for bar in bars]))
+    return base.mark_rect(opacity=0.6, aria=False).encode(x, y, colour, x2="to:Q", y2="top:Q")
 
 
-def draw_series(axes, x: np.ndarray, line: dict, style: dict, *, is_named: bool):
-    """Draw one series: a line with a band, or points with error bars if the x-axis has names."""
-    y = np.array(line["y"], dtype=float)  # None becomes NaN, a gap
-    interval = None if line["low"] is None else np.array([line["low"], line["high"]], dtype=float)
-    if is_named:
-        errors = None if interval is None else np.nan_to_num(np.abs(interval - y))
-        marker_fill = {"markerfacecolor": "white"} if style["linestyle"] == "--" else {}
-        style = style | {"linestyle": "none", "markersize": 4.5, "capsize": 2} | marker_fill
-        return axes.errorbar(x, y, errors, **style)
-    if interval is not None:
-        axes.fill_between(x, *interval, color=style["color"], alpha=0.2, linewidth=0)
-    style = style if len(x) <= 30 else style | {"marker": ""}  # so many markers would hide the line
-    (curve,) = axes.plot(x, y, **style)
-    return curve
+def marks(given: Sequence[dict], x: Any) -> list[Any]:
+    """Draw vertical lines with their names at the top, each lower than the one before."""
+    alt, _ = drawing_libraries()
+    layers = []
+    for i, mark in enumerate(given):
+        base = alt.Chart(alt.Data(values=[{"x": rounded(mark["x"]), "name": mark["name"]}])).encode(x)
+        name = base.mark_text(align="left", baseline="top", dx=4, color=INK, fontSize=11, aria=False)
+        layers += [
+            base.mark_rule(color=INK, strokeWidth=1.5, aria=False),
+            name.encode(text="name:N", y=alt.value(2 + 14 * i)),
+        ]
+    return layers
+
+
+def value_range(points: Sequence[dict], log: bool) -> tuple[float, float]:
+    """Return the range of the values and intervals with a margin; of positive ones only on a logarithmic axis."""
+    shown = [point[part] for point in points for part in ("y", "low", "high") if point[part] is not None]
+    shown = [math.log10(v) if log else v for v in shown if v > 0 or not log]
+    if not shown:
+        return 0.0, 1.0
+    low, high = min(shown), max(shown)
+    margin = 0.05 * (high - low or abs(high) or 1)
+    ends = (10 ** (low - margin), 10 ** (high + margin)) if log else (low - margin, high + margin)
+    return rounded(ends[0]), rounded(ends[1])
+
+
+def rounded(value: Any) -> Any:
+    """Return a number with a few significant digits; text and None unchanged."""
+    return value if value is None or isinstance(value, str) else float(f"{value:.{SHOWN_DIGITS}g}")
+
+
+def cleaned(value: Any) -> Any:
+    """Return a part of a chart with texts that can be drawn: in one line, without characters that XML cannot hold."""
+    if isinstance(value, dict):
+        return {name: cleaned(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(part) for part in value]
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"[\ud800-\udfff\ufffe\uffff\x00-\x08\x0e-\x1f]", "\ufffd", re.sub(r"\s+", " ", value)).strip()
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return names that differ: those that occur again have a number.
+
+    >>> distinct(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    found: list[str] = []
+    for name in names:
+        number = 2
+        candidate = name
+        while candidate in found:
+            candidate, number = f"{name} ({number})", number + 1
+        found.append(candidate)
+    return found

@@ -15,7 +15,7 @@ parts and check that the page can draw them.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 TableCell = str | int | float | None | dict  # a dict is what `cell` returns
@@ -103,19 +103,23 @@ def chart(
     x: str = "",
     y: str = "",
     log: bool = False,
+    log_x: bool = False,
     behind: dict | None = None,
+    marks: Sequence[dict] = (),
     empty: str = NOTHING_MEASURED,
 ) -> dict:
-    """Return a line chart.
+    """Return a line chart, or one with a row of points per name if x has names.
 
     Args:
         title: heading.
         series: lines, from `series`.
-        x: label of the x-axis.
-        y: label of the y-axis.
+        x: label of the x-axis, with the unit.
+        y: label of the y-axis, with the unit.
         log: whether the y-axis is logarithmic; all y must then be positive.
+        log_x: whether the x-axis is logarithmic.
         behind: histogram drawn in grey behind the lines, scaled to fit the chart:
             {"name": str, "edges": [m + 1 numbers], "mass": [m numbers]}.
+        marks: vertical lines with names: {"name": str, "x": number}.
         empty: text to show if no series has a value.
     """
     is_name = {isinstance(v, str) for line in series for v in line["x"]}
@@ -127,8 +131,8 @@ def chart(
             f"y of the logarithmic chart {title!r} must be positive; got {not_positive[0]}. Try log=False."
         )
     return {
-        "kind": "lines", "title": title, "x": x, "y": y, "log": bool(log), "series": list(series),
-        "behind": finite(behind), "empty": empty,
+        "kind": "lines", "title": title, "x": x, "y": y, "log": bool(log), "log_x": bool(log_x),
+        "series": list(series), "behind": finite(behind), "marks": [dict(mark) for mark in marks], "empty": empty,
     }  # fmt: skip
 
 
@@ -148,6 +152,11 @@ def matrix(title: str, names: Sequence[str], counts: Iterable[Iterable[int]], *,
             f"matrix {title!r} must have {len(labels)} rows and columns, one per name; got rows of {[*map(len, rows)]}."
         )
     return {"kind": "matrix", "title": title, "x": x, "y": y, "names": labels, "counts": rows}
+
+
+def under(section: str, *elements: dict) -> list[dict]:
+    """Return tables and charts that the page shows under a heading; those without one come first."""
+    return [{**element, "section": section} for element in elements]
 
 
 def experiment(
@@ -189,8 +198,8 @@ def checked_experiment(facts: Mapping) -> dict:
         known = experiment(
             str(facts.get("title", "experiment")),
             lead=str(facts.get("lead", "")),
-            tables=[table(**{"title": "", "columns": (), "rows": (), **one}) for one in facts.get("tables") or ()],
-            charts=[checked_chart(one) for one in facts.get("charts") or ()],
+            tables=[checked(one, checked_table) for one in facts.get("tables") or ()],
+            charts=[checked(one, checked_chart) for one in facts.get("charts") or ()],
             notes=facts.get("notes") or (),
             provenance=facts.get("provenance", facts.get("made")),
         )
@@ -199,11 +208,20 @@ def checked_experiment(facts: Mapping) -> dict:
     return {**facts, **known, "kind": facts.get("kind", "experiment")}
 
 
-def checked_chart(stored: Mapping) -> dict:
-    """Check a chart that was read from disk."""
-    parts = {name: value for name, value in stored.items() if name != "kind"}
-    if stored.get("kind") == "matrix":
-        return matrix(**parts)
+def checked(stored: Mapping, build: Callable[..., dict]) -> dict:
+    """Check a table or chart that was read from disk."""
+    parts = {name: value for name, value in stored.items() if name not in ("kind", "section")}
+    found = matrix(**parts) if stored.get("kind") == "matrix" else build(**parts)
+    return found | ({"section": str(stored["section"])} if "section" in stored else {})
+
+
+def checked_table(**parts: Any) -> dict:
+    """Build a table from its stored parts."""
+    return table(**{"title": "", "columns": (), "rows": (), **parts})
+
+
+def checked_chart(**parts: Any) -> dict:
+    """Build a line chart from its stored parts."""
     return chart(**{"title": "", **parts, "series": [series(**line) for line in parts.get("series", ())]})
 
 

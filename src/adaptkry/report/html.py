@@ -1,13 +1,8 @@
-"""The report page: one HTML file that needs neither a server nor network access.
-
-Charts are drawn by a small script of this package (`page/page.js`): a page has a few hundred kilobytes, while a
-charting library alone would need most of the limit of five megabytes.
-"""
+"""The files of a report: facts, picture, page and figures."""
 
 import json
 import re
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from adaptkry.common.files import (
@@ -23,23 +18,11 @@ from adaptkry.common.files import (
 )
 from adaptkry.report.charts import write_chart, write_charts
 from adaptkry.report.elements import checked_experiment, finite
+from adaptkry.report.page_html import page
 
 FACTS, PICTURE, PAGE = REPORT_FILES = ("facts.json", "picture.png", "report.html")
 RESULT_FILES = ("run.json", "comparison.json")  # one of them is written last, when the results are complete
-RUN_KEYS = {"title", "tables", "charts", "score", "overview", "explorer"}  # required keys of the facts of a run
-
-
-def page(facts: Sequence[dict]) -> str:
-    """Return the HTML page of runs and experiments, from their facts."""
-    parts = {
-        name: (files("adaptkry.report") / "page" / f"page.{name}").read_text(encoding="utf-8")
-        for name in ("html", "css", "js")
-    }
-    # "</script>" inside a name would end the script element; with an escaped slash it is the same JSON.
-    data = json.dumps([checked_experiment(one) for one in facts], allow_nan=False)
-    data = data.replace("</", "<\\/").replace("<!--", "<\\u0021--")
-    text = parts["html"].replace("/*STYLE*/", parts["css"]).replace("/*SCRIPT*/", parts["js"])
-    return text.replace("/*DATA*/", data)
+RUN_KEYS = {"title", "tables", "charts", "score", "overview"}  # required keys of the facts of a run
 
 
 def write_report(folder: Path, facts_of: Callable[[], dict], *, renew: bool = False) -> dict[str, str]:
@@ -99,7 +82,7 @@ def has_facts(folder: Path) -> bool:
 def write_picture(path: Path, facts: dict) -> Path:
     """Draw all charts of a run into one file."""
     columns, title = 2 if len(facts["charts"]) == 4 else 3, facts.get("summary") or facts["title"]
-    return write_charts(path, checked_experiment(facts)["charts"], columns, title=title, panel=(10, 7.5), dpi=150)
+    return write_charts(path, checked_experiment(facts)["charts"], columns, title=title)
 
 
 def write_facts(folder: Path, facts: dict) -> Path:

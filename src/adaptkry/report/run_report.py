@@ -1,15 +1,15 @@
 """The report of a run or an ensemble: facts computed once, while the graph is in memory, which page and picture show.
 
-The facts are an experiment (see `elements`) with `"kind": "run"` and three more keys: `score` (the result as text),
-`overview` (one row of the table that compares runs) and `explorer` (data of the tau explorer; None without a graph).
-Charts that can show one model only show the part of an ensemble with the largest share.
+The facts are an experiment (see `elements`) with `"kind": "run"` and more keys: `score` (the result as text), `scores`
+(the mean and its interval as shares), `about` (a second sentence), `overview` (one row of the table that compares
+runs), `sections` (headings of the page in order: name -> whether it is folded) and `summary`. Charts that can show one
+model only show the part of an ensemble with the largest share.
 """
 
 import logging
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +23,40 @@ from adaptkry.graphs.homophily import defined_measures
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.inputs import input_columns
 from adaptkry.models.recipe import Recipe
+from adaptkry.models.recipe import recipe as recipe_of
 from adaptkry.report import html
-from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, matrix, series, spread, table
+from adaptkry.report.class_report import (
+    calibration_elements,
+    class_elements,
+    confusion,
+    largest_share,
+    least_certain,
+    percent,
+)
+from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, series, spread, table, under
 from adaptkry.report.learned_filter import learned_response
+from adaptkry.selection.compare import summarise
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import Density, graph_density
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import angles
-from adaptkry.training.ensemble import Ensemble, split_confusion, split_probabilities
+from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.results import Result
 from adaptkry.training.run import Run
 
 log = logging.getLogger("adaptkry")
 
-EXPLORER_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))
+SPECTRUM_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))
 BINS = 41
-LARGE = 1_000_000  # entries; for larger graphs only every third tau of the explorer is computed
+LARGE = 1_000_000  # entries; for larger graphs only every third tau of the chart is computed
 ANGLE_COLUMNS = 256  # feature columns over which angles are averaged
-NO_CURVE = "the filter of this method\nis not a single curve"
+NO_CURVE = "the filter of this method is not a single curve"
 TRAININGS = "mean and range over trainings"
+FREQUENCY = "frequency 1 - λ (0 smooth, 2 rough)"
+SHOWN_QUANTILES = (0.05, 0.5, 0.95)
+PROVENANCE_NAMES = ("command", "created", "version", "commit", "device", "torch", "python")
+SECTIONS = {"Classes": False, "Calibration": False, "Least certain nodes": False, "What it learned": False,
+            "What mattered": False, "Trainings": True, "Settings": True, "Graph": True}  # fmt: skip
 REPORT_SECONDS = 10.0  # spectra and angles that are estimated to take longer are omitted
 SPECTRUM_SECONDS = 6e-7  # of one density of states, per node and entry, on one core
 ANGLE_SECONDS = 5e-9  # of the angles between hops, per node or entry, column, hop and tau
@@ -54,8 +69,7 @@ def write_pages(
     splits: Splits | None = None,
     *,
     seconds: float | None = None,
-    tables: Sequence[dict] = (),
-    charts: Sequence[dict] = (),
+    extend: Callable[[dict], dict] = lambda facts: facts,
     renew: bool = True,
 ) -> dict[str, str]:
     """Write the facts, the picture and the page of a run to its folder; returns their paths.
@@ -67,14 +81,12 @@ def write_pages(
         splits: the splits it was trained on; needed if it was not tested when it was trained.
         seconds: time for spectra and angles, measured; those that would take longer are omitted. None omits those
             that are estimated to take more than `REPORT_SECONDS`, so that the same run gives the same report.
-        tables: tables that come first.
-        charts: charts that come first.
+        extend: adds to the facts.
         renew: whether to write everything again; otherwise only what is missing.
     """
 
     def facts() -> dict:
-        found = run_report(run, graph, splits, seconds)
-        return found | {"tables": [*tables, *found["tables"]], "charts": [*charts, *found["charts"]]}
+        return extend(run_report(run, graph, splits, seconds))
 
     return html.write_report(checked_path(folder, "the run folder"), facts, renew=renew)
 
@@ -83,32 +95,34 @@ def run_report(
     run: Run | Ensemble, graph: Graph | None, splits: Splits | None = None, seconds: float | None = None
 ) -> dict:
     """Return everything that page and picture show of a run; without a graph, parts that need it are omitted."""
+    start = time.monotonic()
     model, info = main_members(run), run.info
     recipe, name = model.recipes[0], "ensemble" if isinstance(run, Ensemble) else model.recipes[0].method
-    densities = {} if graph is None else spectra(graph, recipe.taus[0], seconds)
+    counts = np.array(confusion(run, graph, splits))
+    names = [str(name) for name in info.class_names or range(run.classes)][: run.classes]
+    parts = [*class_elements(names, counts), *calibration_elements(run)]
+    parts += least_certain(run, graph, splits, names, REPORT_SECONDS if seconds is None else seconds)
+    left = None if seconds is None else max(seconds - (time.monotonic() - start), 0.0)
+    densities = {} if graph is None else spectra(graph, recipe.taus[0], left)
     trained = densities.get(recipe.taus[0])
     grid, responses = responses_of(model, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
-    counts = confusion(run, graph, splits)
-    names = [str(name) for name in info.class_names or range(run.classes)][: run.classes]
-    run_charts = [
-        filter_chart(grid, responses, recipe.taus[0], trained),
-        *curve_charts(run.main.curves, info.metric),
-        *hop_charts(model, graph, recipe, seconds),
-        matrix("Confusion matrix", names, counts, x="predicted class", y="true class"),
-    ]
-    score = score_text(run)
+    learned = [filter_chart(grid, responses, recipe.taus[0], trained), *spectrum_chart(densities, recipe)]
+    parts += under("What it learned", *learned, *hop_charts(model, graph, recipe, left))
+    parts += under("Trainings", *curve_charts(run.main.curves, info.metric), *training_tables(run))
+    parts += under("Settings", settings_table(run))
+    parts += [] if graph is None else under("Graph", homophily_table(graph))
+    score, scores = score_text(run), mean_scores(run)
     facts = experiment(
         f"{name} on {info.graph}",
-        lead=lead(run),
-        tables=tables_of(run, graph, names, np.array(counts)),
-        charts=run_charts,
+        lead=in_words(scores, largest_share(counts)),
+        tables=[part for part in parts if "columns" in part],
+        charts=[part for part in parts if "kind" in part],
         notes=[*(f"warning: {text}" for text in info.warnings), *missing_notes(graph, densities)],
-        provenance={name: getattr(info, name) for name in ("version", "commit", "device", "torch", "python")},
+        provenance={name: getattr(info, name) for name in PROVENANCE_NAMES if getattr(info, name) is not None},
     )
     overview = {"run": name, "graph": info.graph, "test %": score, "trainings": run.trainings}
-    explorer = explorer_of(densities, recipe, grid, responses) if len(densities) > 1 else None
-    facts |= {"kind": "run", "score": f"{score} %", "overview": overview, "explorer": explorer}
-    return facts | {"summary": run.summary(warnings=False).splitlines()[-1]}
+    facts |= {"kind": "run", "about": about(run), "score": f"{score} %", "scores": scores, "overview": overview}
+    return facts | {"sections": SECTIONS, "summary": run.summary(warnings=False).splitlines()[-1]}
 
 
 def main_members(run: Run | Ensemble) -> Run:
@@ -124,8 +138,41 @@ def score_text(run: Run | Ensemble) -> str:
     return f"{scores.mean():.2f}" + (f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else "")
 
 
-def lead(run: Run | Ensemble) -> str:
-    """Return a sentence that explains the score and gives the size of the graph."""
+def mean_scores(run: Run | Ensemble) -> dict:
+    """Return the mean test score of the chosen trainings or splits and its 95 % interval; None if none was tested."""
+    scores = summarise(run.test_scores[run.chosen])
+    return {"metric": run.info.metric, **{name: scores[name] for name in ("mean", "low", "high")}}
+
+
+def in_words(scores: dict, largest: float | None = None, more: str = "") -> str:
+    """Return the result in plain words; `largest` is the score of always guessing the largest class.
+
+    >>> in_words({"metric": "accuracy", "mean": 0.94}, 0.31)
+    '94 of 100 test nodes are right; guessing the largest class gets 31.'
+    >>> in_words({"metric": "macro_f1", "mean": 0.512})
+    'The test macro_f1 is 51.2 %.'
+    """
+    if scores["mean"] is None:
+        return "Nothing was tested."
+    if scores["metric"] != "accuracy":
+        return f"The test {scores['metric']} is {100 * scores['mean']:.1f} %."
+    guess = "" if largest is None else f"guessing the largest class gets {of_100(largest)}"
+    comparison = ", ".join(part for part in (guess, more) if part)
+    return f"{of_100(scores['mean'])} of 100 test nodes are right{'; ' * bool(comparison)}{comparison}."
+
+
+def of_100(share: float) -> str:
+    """Return a share of 100 as a whole number; with decimals if that would be 0 or 100, but the share is not.
+
+    >>> of_100(0.314), of_100(1.0), of_100(0.9981)
+    ('31', '100', '99.8')
+    """
+    digits = next((k for k in range(6) if round(100 * share, k) not in (0, 100)), 0)
+    return f"{100 * share:.{digits}f}"
+
+
+def about(run: Run | Ensemble) -> str:
+    """Return a sentence that gives the exact score and what it is measured on."""
     info, count = run.info, len(run.chosen)
     distinct = len({run.results[i].split for i in run.chosen})
     splits = counted(distinct, f"{info.scheme} split", f"{info.scheme} splits")
@@ -136,7 +183,7 @@ def lead(run: Run | Ensemble) -> str:
         over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
     stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries"
     return (
-        f"Test {info.metric}, {over}, {splits}; {info.nodes:,} nodes, {stored}, "
+        f"Test {info.metric} {score_text(run)} %: {over}, {splits}; {info.nodes:,} nodes, {stored}, "
         f"{run.features:,} features, {run.classes:,} classes."
     )
 
@@ -154,7 +201,7 @@ def spectrum_seconds(graph: Graph) -> float:
 
 
 def spectra(graph: Graph, trained_tau: float, seconds: float | None = None) -> dict[float, Density]:
-    """Compute the density of states of P_tau for the taus of the explorer and the trained tau, in ascending order.
+    """Compute the density of states of P_tau for the taus of the chart and the trained tau, in ascending order.
 
     If the time does not suffice for all taus, as many as possible at equal distances; if not for one, none. Without
     `seconds` the number of taus depends on the estimated time only, not on the speed of the machine.
@@ -179,9 +226,9 @@ def spectra(graph: Graph, trained_tau: float, seconds: float | None = None) -> d
 
 
 def usable_taus(graph: Graph) -> list[float]:
-    """Return the taus of the explorer that the graph allows: weighted degrees below 1 give an upper limit."""
+    """Return the taus of the chart that the graph allows: weighted degrees below 1 give an upper limit."""
     usable = []
-    for tau in EXPLORER_TAUS:
+    for tau in SPECTRUM_TAUS:
         try:
             Propagation(graph, tau)
         except ValueError:
@@ -190,17 +237,21 @@ def usable_taus(graph: Graph) -> list[float]:
     return usable
 
 
-def quantiles(density: Density) -> np.ndarray:
-    """Return 101 quantiles of the eigenvalues."""
+def spectrum_chart(densities: dict[float, Density], recipe: Recipe) -> list[dict]:
+    """Return the chart of the frequencies of the graph by tau, with the trained taus marked."""
+    if len(densities) < 2:
+        return []
+    parts = np.array([1 - quantiles(density, SHOWN_QUANTILES) for density in densities.values()]).T  # [3, taus]
+    line = series("median, and range of 90 %, of the frequencies", densities, parts[1], parts[2], parts[0])
+    marks = [{"name": f"trained tau {tau:g}", "x": tau} for tau in recipe.taus]
+    return [chart("Spectrum by tau", [line], x="tau", y=FREQUENCY, marks=marks)]
+
+
+def quantiles(density: Density, shares: Sequence[float]) -> np.ndarray:
+    """Return quantiles of the eigenvalues."""
     mass = np.clip(np.asarray(density.mass), 0, None)
     below = np.concatenate([[0.0], np.cumsum(mass / mass.sum())])
-    return np.interp(np.linspace(0, 1, 101), below, np.asarray(density.edges))
-
-
-def explorer_of(densities: dict[float, Density], recipe: Recipe, grid: Tensor, responses: list | None) -> dict:
-    """Return the data of the tau explorer: quantiles of the eigenvalues of P_tau by tau, and the learned responses."""
-    steps = [{"tau": tau, "quantiles": quantiles(density).tolist()} for tau, density in densities.items()]
-    return {"steps": steps, "taus": list(recipe.taus), "grid": grid.tolist(), "responses": responses}
+    return np.interp(shares, below, np.asarray(density.edges))
 
 
 def responses_of(run: Run, graph: Graph | None, lowest: float) -> tuple[Tensor, list[list[float]] | None]:
@@ -213,7 +264,7 @@ def responses_of(run: Run, graph: Graph | None, lowest: float) -> tuple[Tensor, 
 def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Density | None) -> dict:
     """Return the chart of the learned response and the density of states, by frequency 1 - lambda."""
     behind = density and {
-        "name": f"density of states at tau {tau:g}",
+        "name": f"density of the frequencies at the trained tau {tau:g}",
         "edges": (1 - np.asarray(density.edges))[::-1],
         "mass": np.clip(np.asarray(density.mass), 0, None)[::-1],
     }
@@ -222,19 +273,18 @@ def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Dens
         frequency = (1 - grid.flip(0)).tolist()
         mean, low, high = (part[::-1] for part in spread(responses))
         lines.append(series(TRAININGS, frequency, mean, low, high))
-    x, y = "frequency 1 - λ (0 smooth, 2 rough)", "response g(λ)"
-    return chart("Learned filter", lines, x=x, y=y, behind=behind, empty=NO_CURVE)
+    return chart("Learned filter", lines, x=FREQUENCY, y="response g(λ)", behind=behind, empty=NO_CURVE)
 
 
 def curve_charts(curves: dict[str, np.ndarray], metric: str) -> list[dict]:
     """Return the charts of training loss and validation score by epoch."""
     found = []
-    for name, label in (("loss", "training loss"), ("validation", f"validation {metric}")):
+    for name, label, unit in (("loss", "training loss", "nats"), ("validation", f"validation {metric}", "0 to 1")):
         epochs, values = thinned(curves[name])
         if epochs:
             means, low, high = ([float(reduce(v)) for v in values] for reduce in (np.mean, np.min, np.max))
             line = series(TRAININGS, epochs, means, low, high)
-            found.append(chart(label.capitalize(), [line], x="epoch", y=label))
+            found.append(chart(label.capitalize(), [line], x="epoch", y=f"{label} ({unit})"))
     return found
 
 
@@ -250,13 +300,17 @@ def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float | N
     """Return the charts of the weights of the hops and of the angles between consecutive hops."""
     found, weights, limit = [], hop_weights(run), REPORT_SECONDS if seconds is None else seconds
     if weights and len(weights[0]) > 1:
-        found.append(chart("Weight of each hop", hop_lines(weights, recipe), x="hop", y="weight"))
+        found.append(
+            chart("Weight of each hop", hop_lines(weights, recipe), x="hop (number of products with P)", y="weight")
+        )
     if graph is not None and recipe.degree > 1 and angle_seconds(graph, recipe) <= limit:
         lines = [
             series(f"tau {tau:g}", range(1, len(degrees) + 1), degrees)
             for tau, degrees in hop_angles(graph, recipe).items()
         ]
-        found.append(chart("Angle between consecutive hops", lines, x="hop", y="degrees"))
+        found.append(
+            chart("Angle between consecutive hops", lines, x="hop (number of products with P)", y="angle (degrees)")
+        )
     return found
 
 
@@ -296,37 +350,40 @@ def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
     return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
 
 
-def confusion(run: Run | Ensemble, graph: Graph | None, splits: Splits | None) -> list[list[int]]:
-    """Count the test nodes of all chosen members by true class (row) and predicted class (column): [c, c]."""
-    if run.info.confusion is not None:  # counted when the run was tested
-        return run.info.confusion
-    if graph is None or splits is None:
-        raise ValueError("a report of a run that was not tested needs its graph and splits; got none. Test it first.")
-    if isinstance(run, Ensemble):
-        parts = [replace(part, predicted=part.member_probabilities(graph)) for part in run.parts]
-        return split_confusion(split_probabilities(parts, run.shares, len(splits)), graph.y, splits, run.chosen)
-    c = run.shape.classes
-    predicted = run.member_probabilities(graph).argmax(-1)[run.chosen]
-    test = splits.test[torch.tensor([run.members[i].split for i in run.chosen])]
-    pairs = (graph.y.expand_as(predicted) * c + predicted)[test]
-    return torch.bincount(pairs, minlength=c * c).reshape(c, c).tolist()
+def homophily_table(graph: Graph) -> dict:
+    """Return the table of the homophily measures that are defined."""
+    measures = list(defined_measures(graph).items())
+    undefined = "" if measures else "No edge joins two labelled nodes, so that homophily is not defined."
+    return table("Homophily", ["measure", "value"], measures, undefined)
 
 
-def tables_of(run: Run | Ensemble, graph: Graph | None, names: Sequence[str], counts: np.ndarray) -> list[dict]:
-    """Return the tables of scores per class, trainings, homophily and settings."""
-    tested = "Test nodes of all chosen trainings. A class with 0 tested nodes is in no test set."
-    tables = [
-        table("Classes", ["class", "tested", "precision %", "recall %", "F1 %"], class_scores(names, counts), tested),
-        *(ensemble_tables(run) if isinstance(run, Ensemble) else [training_table(run.results)]),
+def settings_table(run: Run | Ensemble) -> dict:
+    """Return the table of the settings that differ from the defaults of the method."""
+    used = main_members(run).results[0].settings
+    defaults = default_settings(used["method"])
+    changed = [
+        [name, plain(value), plain(defaults.get(name))]
+        for name, value in used.items()
+        if plain(value) != plain(defaults.get(name))
     ]
-    if graph is not None:
-        measures = list(defined_measures(graph).items())
-        undefined = "" if measures else "No edge joins two labelled nodes, so that homophily is not defined."
-        tables.append(table("Homophily", ["measure", "value"], measures, undefined))
-    settings = main_members(run).results[0].settings
-    note = "Those of the part with the largest share." if isinstance(run, Ensemble) and len(run.parts) > 1 else ""
-    rows = [[name, plain(value)] for name, value in settings.items()]
-    return [*tables, table("Settings", ["setting", "value"], rows, note)]
+    others = counted(len(used) - len(changed), "other setting has", "other settings have")
+    note = f"{others} the default of {used['method']}."
+    if isinstance(run, Ensemble) and len(run.parts) > 1:
+        note += " These are the settings of the part with the largest share."
+    return table("Settings that differ from the defaults", ["setting", "value", "default"], changed, note)
+
+
+def default_settings(method: str) -> dict:
+    """Return the default settings of a method; nothing for one that this version does not know."""
+    try:
+        return recipe_of(method).to_dict()
+    except ValueError:
+        return {}
+
+
+def training_tables(run: Run | Ensemble) -> list[dict]:
+    """Return the tables of the trainings."""
+    return ensemble_tables(run) if isinstance(run, Ensemble) else [training_table(run.results)]
 
 
 def training_table(results: Sequence[Result]) -> dict:
@@ -353,16 +410,6 @@ def ensemble_tables(ensemble: Ensemble) -> list[dict]:
     ]
 
 
-def class_scores(names: Sequence[str], counts: np.ndarray) -> list[list]:
-    """Return the number of tested nodes, precision, recall and F1 score of each class; scores in per cent."""
-    correct, true, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
-    precision, recall = correct / np.maximum(predicted, 1), correct / np.maximum(true, 1)
-    f1 = 2 * precision * recall / np.where(precision + recall > 0, precision + recall, 1)
-    return [
-        [name, int(true[k]), *(percent(score[k]) for score in (precision, recall, f1))] for k, name in enumerate(names)
-    ]
-
-
 def training_row(result: Result) -> list:
     """Return the cells of one training in the table of trainings."""
     return [training_cell(getattr(result, name), heading) for name, heading in Result.headings().items()]
@@ -373,11 +420,6 @@ def training_cell(value: Any, heading: str) -> TableCell:
     if heading.endswith("%"):
         return percent(value)
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-
-
-def percent(share: float | None) -> dict | None:
-    """Return a share as a cell in per cent."""
-    return None if share is None else cell(f"{100 * share:.2f}", 100 * float(share))
 
 
 def plain(value) -> str | int | float | None:

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from adaptkry.graphs.graph import Graph
-from adaptkry.report.auto_report import auto_charts, auto_tables
+from adaptkry.report.auto_report import auto_facts
 from adaptkry.report.comparison_report import stored_comparison_report
 from adaptkry.report.run_report import run_report
 from adaptkry.selection.auto import SUMMARY, finished_search
@@ -31,10 +31,7 @@ def stored_facts(folder: Path) -> dict:
     graph = training_graph(run, folder)
     facts = run_report(run, graph)
     if result is not None:
-        facts |= {
-            "tables": [*auto_tables(result), *facts["tables"]],
-            "charts": [*auto_charts(result), *facts["charts"]],
-        }
+        facts = auto_facts(result, facts)
     is_partial = graph is None and run.info.basis_folder is None
     return facts | ({"is_partial": True} if is_partial else {})
 

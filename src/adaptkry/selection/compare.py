@@ -92,7 +92,8 @@ def compare(
             {"graph": source.name, "metric": source.info.metric, "warnings": list(own.warnings)}
             for source, own in zip(sources, of_graph, strict=True)
         ]
-        about = {"graphs": graphs, "baseline": baseline, "provenance": rows.provenance(choose_device(device))}
+        provenance = rows.provenance(choose_device(device)) | rows.origin()
+        about = {"graphs": graphs, "baseline": baseline, "provenance": provenance}
         finished = journal.done if journal else {}
         entries = {name: entry for name, entry in finished.items() if not entry["failed"]}
         for source, own in zip(sources, of_graph, strict=True):

@@ -156,14 +156,14 @@ def threshold_scores(p: Tensor, u: Tensor) -> Tensor:  # noqa: ARG001  one signa
 
 
 def adaptive_scores(p: Tensor, u: Tensor) -> Tensor:  # noqa: ARG001
-    """The sum of the probabilities of a class and of all more probable ones: never empty, often too large."""
+    """The sum of the probabilities of all more probable classes: a model's set is never empty, and often too large."""
     ordered, order = p.sort(dim=-1, descending=True, stable=True)
-    return torch.empty_like(p).scatter_(-1, order, ordered.cumsum(-1))
+    return torch.empty_like(p).scatter_(-1, order, ordered.cumsum(-1) - ordered)
 
 
 def randomised_scores(p: Tensor, u: Tensor) -> Tensor:
-    """The same less a share u of the probability of the class itself, so that the coverage is that of the level."""
-    return adaptive_scores(p, u) - u[..., None] * p
+    """The same plus a share u of the probability of the class itself, so that the coverage is that of the level."""
+    return adaptive_scores(p, u) + u[..., None] * p
 
 
 SET_SCORES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -383,12 +383,13 @@ def build_run(
     if test:
         test_scores, confusion = evaluated(splits.test)
     provenance: dict[str, Any] = rows.provenance(trainer.device)
+    origin: dict[str, Any] = rows.origin()
     results = make_results(state, members, validation_scores, test_scores, splits, source.name, metric, provenance)
     mark_chosen(results, restarts, len(splits))
     info = RunInfo(
         graph=source.name, metric=metric, metrics=list(source.metrics), scheme=splits.scheme,
         warnings=list(splits.warnings), hop_scale=prepared.hop_scale, scaling=prepared.scaling,
-        **source.describe(), **provenance,
+        **source.describe(), **provenance, **origin,
     )  # fmt: skip
     curves = {name: curve[: state.epoch].cpu().numpy() for name, curve in state.group("curve").items()}
     weights = {name: w.cpu().float() for name, w in best.items()}

@@ -58,6 +58,8 @@ class RunInfo:
     metrics: list[str] | None = None  # all that are reported; None: `metric` only
     features: int | None = None  # columns of the data; the model may have further inputs, such as structure columns
     layout: dict[str, Any] | None = None  # of the tables of a user: names of columns, categories, means (`Layout`)
+    created: str | None = None  # when the training ended; None in runs of version 0.1
+    command: str | None = None  # the command line; None if Python code called `fit`
 
 
 @dataclass(repr=False)
@@ -238,7 +240,7 @@ class Run:
         Args:
             data: as in `fit`.
             level: such as 0.9.
-            kind: "threshold" (the smallest sets), "adaptive" (never empty), or "randomised" adaptive sets.
+            kind: "threshold" (the smallest sets), "adaptive" (no model's set is empty), or "randomised" adaptive.
         """
         return prediction_sets(self, data, level, kind)
 
