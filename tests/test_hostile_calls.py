@@ -581,7 +581,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ak.Graph(EDGES, X, Y, task=3), ValueError, "unknown task 3"),  # type: ignore
     (lambda: fit(ak.Graph(EDGES, X, task="regression")), ValueError, "every split needs train nodes; split 0"),
     (lambda: fit(ak.Graph(EDGES, X, Y * NAN, task="regression")), ValueError, "every split needs train nodes"),
-    (lambda: fit(ak.Graph(EDGES, X, task="multilabel"), splits=SPLITS), ValueError, "train nodes must have labels; got"),
+    (lambda: fit(ak.Graph(EDGES, X, task="multilabel"), splits=SPLITS), ValueError, "train nodes must have labels"),
     (lambda: fit(NUMBERS, class_weight="balanced"), ValueError, "class_weight is for the task classification"),
     (lambda: fit(NUMBERS, loss="cross_entropy"), ValueError, "the loss of the task regression must be mse or mae"),
     (lambda: fit(NUMBERS, metrics="accuracy"), ValueError, "unknown metric of the task regression 'accuracy'"),
