@@ -22,6 +22,7 @@ import adaptkry as ak
 from adaptkry.common import errors
 from adaptkry.graphs.graph import Info
 from adaptkry.models import stages as s
+from adaptkry.outofcore.graph_folder import write_graph
 
 GRAPH = ak.csbm(nodes=60, seed=0)
 X, Y, NODES = GRAPH.x, GRAPH.y, np.arange(60)
@@ -38,6 +39,7 @@ HUGE = 2**70
 P = ak.Propagation(GRAPH)
 SPARSE = torch.sparse_coo_tensor(EDGES.flip(0), WEIGHTS, (60, 60), check_invariants=True)
 LAYER = ak.KrylovConv(16, 4)
+NUMBERS = ak.Graph(EDGES, X, X[:, 0], task="regression")
 
 
 def unlabelled(part: int) -> ak.Graph:
@@ -560,6 +562,39 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit().predictor(GRAPH).update(new_edges="ab"), ValueError, "two lists of equal length"),
     (lambda: fit().predictor(GRAPH).update(X[:1], ids=["x"]), ValueError, "ids are for graphs with node ids"),
     (lambda: fit().predictor(GRAPH).sets(level=2), ValueError, "must lie between 0 and 1; got 2"),
+    # tasks and class weights
+    (lambda: fit(class_weight="even"), ValueError, "class_weight must be balanced, a positive number for each class"),
+    (lambda: fit(class_weight=[1, 2, 3]), ValueError, "one number for each of the 2 classes; got 3"),
+    (lambda: fit(class_weight=[1, 0]), ValueError, "class_weight must be balanced, a positive number"),
+    (lambda: fit(class_weight=[1, NAN]), ValueError, "a class weight must be finite"),
+    (lambda: fit(class_weight={5: 2}), ValueError, "unknown class in class_weight '5'"),
+    (lambda: fit(method="asgc", class_weight="balanced"), ValueError, "methods that train by gradient descent"),
+    (lambda: fit(task="regresion"), ValueError, "unknown task 'regresion'. Did you mean 'regression'"),
+    (lambda: fit(task="regression"), ValueError, "was loaded for the task classification; got regression"),
+    (lambda: fit(ak.Graph(EDGES, X), task="multilabel"), ValueError, "was loaded for the task classification"),
+    (lambda: fit("csbm", task="regression"), ValueError, "are for your own data; csbm has classes"),
+    (lambda: ak.Graph(EDGES, X, Y, task="multilabel"), ValueError, "must have shape [60, c], with a column per label"),
+    (lambda: ak.Graph(EDGES, X, Y[:9], task="regression", nodes=60), ValueError, "must have shape [60] or [60, t]"),
+    (lambda: ak.Graph(EDGES, X, Y[:, None] * 2, task="multilabel"), ValueError, "must be 0 and 1; node"),
+    (lambda: ak.Graph(EDGES, X, Y / 0, task="regression"), ValueError, "must be finite numbers; node"),
+    (lambda: ak.Graph(EDGES, X, X[:, 0]), TypeError, "For targets that are numbers use task='regression'"),
+    (lambda: ak.Graph(EDGES, X, Y, task=3), ValueError, "unknown task 3"),  # type: ignore
+    (lambda: fit(ak.Graph(EDGES, X, task="regression")), ValueError, "every split needs train nodes; split 0"),
+    (lambda: fit(ak.Graph(EDGES, X, Y * NAN, task="regression")), ValueError, "every split needs train nodes"),
+    (lambda: fit(ak.Graph(EDGES, X, task="multilabel"), splits=SPLITS), ValueError, "train nodes must have labels"),
+    (lambda: fit(NUMBERS, class_weight="balanced"), ValueError, "class_weight is for the task classification"),
+    (lambda: fit(NUMBERS, loss="cross_entropy"), ValueError, "the loss of the task regression must be mse or mae"),
+    (lambda: fit(NUMBERS, metrics="accuracy"), ValueError, "unknown metric of the task regression 'accuracy'"),
+    (lambda: fit(NUMBERS, "asgc"), ValueError, "solves a logistic regression of classes; got the task regression"),
+    (lambda: fit(NUMBERS, task="multilabel"), ValueError, "was loaded for the task regression; got multilabel"),
+    (lambda: fit(NUMBERS).probabilities(NUMBERS), ValueError, "got a run of the task regression. Use predict"),
+    (lambda: fit(NUMBERS).prediction_sets(NUMBERS), ValueError, "prediction sets are sets of classes; got a run"),
+    (lambda: fit(NUMBERS).predict_frame(NUMBERS, sets=0.9), ValueError, "prediction sets are sets of classes"),
+    (lambda: fit(NUMBERS).predictor(NUMBERS), ValueError, "a predictor is for classes; got a run of the task"),
+    (lambda: fit(NUMBERS).export("head.pt2"), ValueError, "was trained for the task regression, and exported heads"),
+    (lambda: ak.auto(NUMBERS), ValueError, "auto combines probabilities of classes; got the task regression"),
+    (lambda: ak.compare(NUMBERS, ["mlp"]), ValueError, "compare ranks shares such as accuracy; got the task"),
+    (lambda: write_graph(NUMBERS, "numbers"), ValueError, "graph folders hold classes; got a graph of the task"),
     # export
     (lambda: fit().export(""), ValueError, "the output file must not be empty"),
     (lambda: fit().export(3), TypeError, "the output file must be a path; got 3"),
@@ -616,6 +651,15 @@ COMMANDS = [
     (f"fit csbm --degree {10**19}", "degree must be at most 10000"),
     ("fit csbm --splits 100000000", "the number of splits must be at most 10000"),
     (f"fit csbm --batch-size {HUGE}", "batch_size must be at most"),
+    ("fit csbm --task text", "Invalid value for '--task'"),
+    ("fit csbm --task regression", "are for your own data; csbm has classes"),
+    ("tune csbm --task multilabel", "are for your own data; csbm has classes"),
+    ("compare csbm --task multilabel", "are for your own data; csbm has classes"),
+    ("auto csbm --task regression", "No such option: --task"),
+    ("fit csbm --class-weight=", "--class-weight must not be empty"),
+    ("fit csbm --class-weight 1,2,3", "one number for each of the 2 classes; got 3"),
+    ("tune csbm --class-weight 1,-2", "class_weight must be balanced, a positive number for each class"),
+    ("fit csbm --class-weight two=2", "unknown class in class_weight 'two'"),
     ("fit csbm --metrics f1", "unknown metric 'f1'"),
     ("fit csbm --metrics=", "--metrics must not be empty"),
     ("tune csbm --metrics rmse", "unknown metric 'rmse'"),

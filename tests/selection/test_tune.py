@@ -445,7 +445,9 @@ def test_no_recipe_is_tried_twice_and_rounds_draw_different_numbers(tuned):
     search = tune_module.make_search(DATA, "adaptkry", SPLITS, 0, 4, "cpu", {"epochs": 15})
     first, second = (search.propose_round(start, []) for start in (4, 8))
     assert not set(first) & set(second)
-    again = search.propose_round(8, [{"settings": one.to_dict(), "validation": 0.5} for one in first])
+    again = search.propose_round(
+        8, [{"settings": one.to_dict(), "metric": "accuracy", "validation": 0.5} for one in first]
+    )
     assert not set(again) & set(first)
 
 
@@ -453,7 +455,7 @@ def test_recipes_that_were_tried_are_not_proposed_again(monkeypatch):
     search = tune_module.make_search(DATA, "adaptkry", SPLITS, 0, 2, "cpu", {"epochs": 15})
     proposed = [{"hidden": hidden} for hidden in (8, 16, 8, 32, 16)]
     monkeypatch.setattr(tune_module, "propose", lambda *_: iter(proposed))
-    tried = [{"settings": replace(search.first[0], hidden=8).to_dict(), "validation": 0.5}]
+    tried = [{"settings": replace(search.first[0], hidden=8).to_dict(), "metric": "accuracy", "validation": 0.5}]
     assert [one.hidden for one in search.propose_round(2, tried)] == [16, 32]
 
 

@@ -61,6 +61,7 @@ def batches(group: ProcessGroup = SINGLE_PROCESS, metric: str = "accuracy") -> S
 def on_test_rows(group: ProcessGroup = SINGLE_PROCESS) -> tuple[Tensor, Tensor]:
     metrics = ("accuracy", "macro_f1", "balanced_accuracy")
     found = evaluate_predictions(SHAPE, WEIGHTS, batches(group), GRAPH.y, SPLITS.test, torch.arange(2), metrics)
+    assert found[1] is not None
     return torch.stack([found[0][name] for name in metrics]), found[1]
 
 

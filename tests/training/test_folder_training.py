@@ -594,7 +594,7 @@ def test_labels_of_test_rows_change_no_training_from_disk(folder):
     runs = []
     for shift in (0, 1):
         data = FolderData(folder)
-        data.labels = torch.where(single.test[0], (folder.labels + shift) % 3, folder.labels)
+        data.labels = data.truth = torch.where(single.test[0], (folder.labels + shift) % 3, folder.labels)
         runs.append(fit(data, folder_recipe(folder, **quick()), single, memory=0, batch_size=17, device="cpu"))
     one, other = runs
     assert one.results[0].test != other.results[0].test

@@ -37,7 +37,7 @@ def make_training(members=MEMBERS, used=RECIPE, labels=GRAPH.y, dtype=torch.floa
         inputs.terms.to(dtype), labels, training_masks(SPLIT), split_of_member, device, inputs.operator,
         propagates_features=False,
     )  # fmt: skip
-    return GradientDescent(shape, batches, members, labels=training_labels(labels, SPLIT, members))
+    return GradientDescent(shape, batches, members, fixed={"labels": training_labels(labels, SPLIT, members)})
 
 
 def trained(members=MEMBERS, **options) -> GradientDescent:

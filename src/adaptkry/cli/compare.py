@@ -9,6 +9,7 @@ import typer
 from adaptkry.cli.options import (
     METHOD_NAMES,
     METHODS,
+    ClassWeightOption,
     CountOption,
     DataRootOption,
     DeviceOption,
@@ -18,13 +19,15 @@ from adaptkry.cli.options import (
     MetricsOption,
     SchemeOption,
     SetOption,
+    TaskOption,
+    as_assignments,
     check_method,
     column_options,
     comma_separated,
     log,
     open_graph,
 )
-from adaptkry.cli.report_step import ReportOption, report_step
+from adaptkry.cli.report_step import ReportOption, has_report, report_step
 from adaptkry.common.lookup import pick
 
 TABLE_FORMATS = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
@@ -55,6 +58,8 @@ def compare(
     split: SchemeOption = None,
     count: CountOption = None,
     metrics: MetricsOption = None,
+    task: TaskOption = None,
+    class_weight: ClassWeightOption = None,
     epochs: EpochsOption = None,
     assignments: SetOption = None,
     directed: DirectedOption = None,
@@ -99,20 +104,21 @@ def compare(
         pick(TABLE_FORMATS, table_format, "format of tables")
     keep_freed_memory()
     options = graph_options(graph, data_root, directed, columns)
-    data = open_graphs([with_metrics(open_graph(paths, *others), metrics) for paths, *others in options])
+    data = open_graphs([with_metrics(open_graph(paths, *others, task=task), metrics) for paths, *others in options])
     splits = splits_of(data, split, count)
     folder = out or Path("runs") / f"{'-'.join(Path(one.name).name for one in data)[:80]}-comparison"
     if (folder / COMPARISON).exists() and not resume:
         log.warning(f"the comparison in {folder} will be replaced")
     for own in splits:
         terminal.warn(own)
+    settings = merge({"epochs": epochs}, as_assignments(assignments, class_weight=class_weight))
     with (
         interruptible(lambda: f"finished methods are saved in {folder}; the same command with --resume continues"),
         progress("methods", len(names) * len(data), quiet=as_json) as advance,
     ):
         entries = compare_methods(
             data, names, splits, device=device, out=folder, resume=resume, baseline=baseline,
-            on_entry=lambda _: advance(), **merge({"epochs": epochs}, assignments or ()),
+            on_entry=lambda _: advance(), **settings,
         )  # fmt: skip
     table = entries.table(baseline)
     if table_format is not None and not as_json:
@@ -124,7 +130,8 @@ def compare(
         if len(data) > 1 or baseline:
             terminal.print_comparison_table(table)
         typer.echo(f"comparison: {folder / COMPARISON}; for a paper: {', '.join(TABLE_FILES)}")
-    written, code = report_step(folder, lambda: write_report(folder, lambda: stored_facts(folder)), is_wanted=report)
+    is_wanted = report and all(has_report(one.task) for one in data)
+    written, code = report_step(folder, lambda: write_report(folder, lambda: stored_facts(folder)), is_wanted=is_wanted)
     if as_json:
         warnings = [text for own in splits for text in own.warnings]
         result = {"folder": str(folder), "report": written["report"], "warnings": warnings, "methods": entries}

@@ -8,6 +8,7 @@ import typer
 
 from adaptkry.cli.options import (
     METHOD_NAMES,
+    ClassWeightOption,
     CountOption,
     DataArgument,
     DataRootOption,
@@ -20,6 +21,7 @@ from adaptkry.cli.options import (
     MetricsOption,
     SchemeOption,
     SetOption,
+    TaskOption,
     TausOption,
     as_assignments,
     check_method,
@@ -27,7 +29,7 @@ from adaptkry.cli.options import (
     log,
     open_graph_or_basis,
 )
-from adaptkry.cli.report_step import ReportOption, report_step
+from adaptkry.cli.report_step import ReportOption, has_report, report_step
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
@@ -38,6 +40,8 @@ EXAMPLES = (
     "adaptkry fit cora --out runs/cora",
     "adaptkry fit edges.csv nodes.csv",
     "adaptkry fit cora --restarts 8 --combine mean",
+    "adaptkry fit edges.csv nodes.csv --class-weight balanced --metrics macro_f1,accuracy",
+    "adaptkry fit edges.csv nodes.csv --task regression --label-column price",
     "adaptkry fit csbm --taus 0.5,1 --split uniform --splits 10 --set hidden=128 --set mlp_lr=0.05",
     "adaptkry fit BASIS --split uniform --splits 1 --batch-size 8192",
     "torchrun --nproc-per-node 2 -m adaptkry fit BASIS --out runs/big",
@@ -66,6 +70,8 @@ def fit(
     split: SchemeOption = None,
     count: CountOption = None,
     metrics: MetricsOption = None,
+    task: TaskOption = None,
+    class_weight: ClassWeightOption = None,
     restarts: Annotated[int, typer.Option(min=1, help="Trainings per split, in one batch; see --combine.")] = 1,
     combine: Annotated[
         str,
@@ -113,8 +119,10 @@ def fit(
 
     method, from_file = with_method(method, file)
     options = {"degree": degree, "hop_norm": hop_norm, "epochs": epochs}
-    settings = from_file | merge(options, as_assignments(assignments, taus=taus, directions=directions))
-    data = with_metrics(open_graph_or_basis(graph, data_root, directed, columns), metrics)
+    settings = from_file | merge(
+        options, as_assignments(assignments, taus=taus, directions=directions, class_weight=class_weight)
+    )
+    data = with_metrics(open_graph_or_basis(graph, data_root, directed, columns, task=task), metrics)
     if isinstance(data, GraphData):
         keep_freed_memory()
     splits = data.splits(split, count)
@@ -156,7 +164,9 @@ def fit(
         typer.echo(f"{run.summary(warnings=False)}\nrun folder: {folder}")
     graph_of_run = data.graph if isinstance(data, GraphData) else None
     written, code = report_step(
-        folder, lambda: write_pages(run, graph_of_run, folder, splits, renew=False), is_wanted=report
+        folder,
+        lambda: write_pages(run, graph_of_run, folder, splits, renew=False),
+        is_wanted=report and has_report(data.task),
     )
     if as_json:
         typer.echo(json.dumps({**written, "rows": results}))

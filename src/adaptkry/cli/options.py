@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adaptkry.common.choices import METRICS, MIXED_DIRECTIONS, SCHEMES, STORED_DIRECTIONS
+from adaptkry.common.choices import METRICS, MIXED_DIRECTIONS, SCHEMES, STORED_DIRECTIONS, Task
 from adaptkry.models.methods import METHODS
 
 if TYPE_CHECKING:
@@ -79,6 +79,23 @@ MetricsOption = Annotated[
         show_default=False,
     ),
 ]
+TaskOption = Annotated[
+    Task | None,
+    typer.Option(
+        help="What labels are: a class, several labels per node, or numbers. Default: that of an .npz with `task`, "
+        "otherwise classification.",
+        show_default=False,
+    ),
+]
+ClassWeightOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WEIGHTS",
+        help="Weights of classes in the training loss: balanced, one number per class, or CLASS=WEIGHT, separated by "
+        "commas.",
+        show_default=False,
+    ),
+]
 EpochsOption = Annotated[int | None, typer.Option(help="Maximum number of epochs.")]
 DegreeOption = Annotated[int | None, typer.Option(help="Number of hops K, the degree of the polynomial.")]
 PANEL = "Columns of your own tables (CSV, TSV, Parquet)"
@@ -91,7 +108,10 @@ def column_option(text: str, metavar: str = "COLUMN") -> Any:
 
 COLUMN_OPTIONS = {  # argument of `load` -> option
     "id_column": column_option("Ids of nodes, in the nodes file. Default: id."),
-    "label_column": column_option("Labels, in the nodes file. Default: label, if there is one."),
+    "label_column": column_option(
+        "Labels, in the nodes file; for --task multilabel and regression also several, separated by commas. Default: "
+        "label, if there is one."
+    ),
     "source": column_option("One end of each edge, in the edges file. Default: source."),
     "target": column_option("The other end. Default: target."),
     "weight_column": column_option("Weights of edges. Default: weight, if there is one."),
@@ -184,6 +204,7 @@ def open_graph_or_basis(
     directed: bool | None = None,
     columns: dict[str, Any] | None = None,
     layout: dict[str, Any] | None = None,
+    task: str | None = None,
 ) -> "TrainingData":
     """Open a graph by its name or by paths, or a basis folder.
 
@@ -193,6 +214,7 @@ def open_graph_or_basis(
         directed: whether edges of files have a direction.
         columns: options about the columns of tables; see `column_options`.
         layout: of the run that predicts for the graph.
+        task: what labels are; None is that of the file, otherwise classification.
     """
     from adaptkry.graphs.load import NAMES
     from adaptkry.training.data import open_data
@@ -206,14 +228,18 @@ def open_graph_or_basis(
         given = ", ".join(f"--{name.replace('_', '-')}" for name in columns)
         raise ValueError(f"{given}: options about columns are for your own files; got {names[0]}. Leave them out.")
     options = {"root": data_root, "directed": directed, **(columns or {})}
-    return open_data(names, layout, **{name: value for name, value in options.items() if value is not None})
+    return open_data(names, layout, task=task, **{name: value for name, value in options.items() if value is not None})
 
 
 def open_graph(
-    names: list[str], data_root: Path | None, directed: bool | None = None, columns: dict[str, Any] | None = None
+    names: list[str],
+    data_root: Path | None,
+    directed: bool | None = None,
+    columns: dict[str, Any] | None = None,
+    task: str | None = None,
 ) -> "GraphData":
     """Open a graph by its name or by paths; a basis folder is refused."""
     from adaptkry.outofcore.manifest import refuse_basis
 
     refuse_basis(names[0])
-    return open_graph_or_basis(names, data_root, directed, columns)  # type: ignore[return-value]
+    return open_graph_or_basis(names, data_root, directed, columns, task=task)  # type: ignore[return-value]

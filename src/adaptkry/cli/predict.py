@@ -68,7 +68,7 @@ def predict(
             )
         data = training_data(loaded, run, **({} if data_root is None else {"root": data_root}))
     else:
-        data = open_graph_or_basis(graph, data_root, directed, columns, loaded.info.layout)
+        data = open_graph_or_basis(graph, data_root, directed, columns, loaded.info.layout, loaded.task)
     ids = None if nodes is None else read_node_ids(nodes, data.info)
     count = write_predictions(
         out, loaded, data, nodes=ids, unlabelled_only=unlabelled_only, calibrated=calibrated, sets=sets, kind=kind

@@ -173,6 +173,7 @@ def print_reproduction(outcomes: dict, missing: dict[str, str], replaced: list[s
 def print_tuned(run: "Run", rows: Sequence[dict]) -> None:
     """Print the best settings of a search, their scores, and a note about which score to quote."""
     from adaptkry.selection.trial import best_trial
+    from adaptkry.training.run import mean_text
 
     best = best_trial(rows)
     failed = sum(row["state"] == "failed" for row in rows)
@@ -180,7 +181,8 @@ def print_tuned(run: "Run", rows: Sequence[dict]) -> None:
     for name, value in rows[0]["settings"].items():
         if any(row["settings"][name] != value for row in rows):
             typer.echo(f"  {name:14} {as_text(best['settings'][name])}")
-    typer.echo(f"validation {best['metric']} {100 * best['validation']:.2f} % (mean over {best['splits']} splits)")
+    validation = mean_text([best["validation"]], best["metric"], best["settings"]["task"])
+    typer.echo(f"validation {best['metric']} {validation} (mean over {best['splits']} splits)")
     typer.echo(run.summary(warnings=False))
     typer.echo(f"note: {run.info.warnings[-1]}")
 

@@ -8,6 +8,7 @@ import typer
 
 from adaptkry.cli.options import (
     METHOD_NAMES,
+    ClassWeightOption,
     CountOption,
     DataRootOption,
     DeviceOption,
@@ -18,12 +19,14 @@ from adaptkry.cli.options import (
     MetricsOption,
     SchemeOption,
     SetOption,
+    TaskOption,
+    as_assignments,
     check_method,
     column_options,
     log,
     open_graph,
 )
-from adaptkry.cli.report_step import ReportOption, report_step
+from adaptkry.cli.report_step import ReportOption, has_report, report_step
 
 EXAMPLES = (
     "adaptkry tune csbm --trials 20",
@@ -44,6 +47,8 @@ def tune(
     split: SchemeOption = None,
     count: CountOption = None,
     metrics: MetricsOption = None,
+    task: TaskOption = None,
+    class_weight: ClassWeightOption = None,
     epochs: EpochsOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search; on the CPU the same seed gives the same trials.")] = 0,
     assignments: SetOption = None,
@@ -74,10 +79,10 @@ def tune(
 
     check_method(method)
     keep_freed_memory()
-    data = with_metrics(open_graph(graph, data_root, directed, columns), metrics)
+    data = with_metrics(open_graph(graph, data_root, directed, columns, task), metrics)
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-{method}-tuned"
-    fixed = merge({"epochs": epochs}, assignments or ())
+    fixed = merge({"epochs": epochs}, as_assignments(assignments, class_weight=class_weight))
     choose_device(device)
     log.info(f"{method} on {data.name}: {trials} trials on {splits.label}, {together} proposed at a time")
     terminal.log_suggested(data, data.recipe(method, splits.train[0], **fixed), fixed)
@@ -94,7 +99,9 @@ def tune(
         terminal.print_tuned(run, rows)
         typer.echo(f"run folder: {folder}\nsettings, for fit --settings: {folder / SETTINGS}")
     written, code = report_step(
-        folder, lambda: write_pages(run, data.graph, folder, splits, renew=False), is_wanted=report
+        folder,
+        lambda: write_pages(run, data.graph, folder, splits, renew=False),
+        is_wanted=report and has_report(data.task),
     )
     if as_json:
         results = [result.to_row() for result in run.results]

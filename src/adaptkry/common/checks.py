@@ -144,12 +144,19 @@ def check_width(features) -> None:
 
 def labels(values, nodes: int) -> Tensor:
     """Class of each node as int64 [n]; -1 means unknown."""
-    found = integers(values, "labels")
+    found = tensor(values, "labels")
+    if found.is_floating_point() and found.numel():
+        raise TypeError(
+            f"labels must be integers; got {found.dtype} (first value {found.flatten()[0].item()}). Convert them first "
+            "if they are whole numbers: values.astype('int64'). For targets that are numbers use task='regression'."
+        )
+    found = integers(found, "labels")
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.shape != (nodes,):
         raise ValueError(
-            f"labels must have shape [{nodes}], one per node; got {list(found.shape)}. Use -1 for unknown labels."
+            f"labels must have shape [{nodes}], one per node; got {list(found.shape)}. Use -1 for unknown labels; for "
+            "several labels per node use task='multilabel'."
         )
     if len(found) and int(found.min()) < -1:
         node = int(found.argmin())
@@ -158,6 +165,31 @@ def labels(values, nodes: int) -> Tensor:
             f"Number the classes from 0."
         )
     check_highest_label(int(found.max()) if len(found) else -1, nodes)
+    return found
+
+
+def targets(values, nodes: int, task: str) -> Tensor:
+    """Labels as 0 and 1 [n, c], or targets [n, t], as float64; a row of NaN (or, for labels, of -1) is unknown."""
+    what = "labels" if task == "multilabel" else "targets"
+    without_gradients(values, what)
+    found = real(tensor(values, what), what).to(torch.float64, copy=True)
+    found = found[:, None] if found.ndim == 1 and task == "regression" else found
+    if found.ndim != 2 or found.shape[0] != nodes or not found.shape[1]:
+        shape = f"[{nodes}, c], with a column per label" if task == "multilabel" else f"[{nodes}] or [{nodes}, t]"
+        hint = "For one class per node use the task classification." if found.ndim == 1 else "Reshape them."
+        raise ValueError(f"{what} of the task {task} must have shape {shape}; got {list(found.shape)}. {hint}")
+    if task == "multilabel":
+        found[(found == -1).all(1)] = torch.nan
+    unknown = found.isnan()  # [n, t]
+    is_right = torch.isfinite(found) if task == "regression" else (found == 0) | (found == 1)
+    wrong = (~is_right & ~unknown.all(1, keepdim=True)).nonzero()
+    if len(wrong):
+        node, column = wrong[0].tolist()
+        expected = "finite numbers" if task == "regression" else "0 and 1"
+        raise ValueError(
+            f"{what} of the task {task} must be {expected}; node {node} has {found[node, column].item():g} in column "
+            f"{column}. Nodes without {what} have NaN in all columns."
+        )
     return found
 
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from adaptkry.common import checks
-from adaptkry.common.choices import Direction
-from adaptkry.common.lookup import some
+from adaptkry.common.choices import TASKS, Direction
+from adaptkry.common.lookup import pick, some
 from adaptkry.common.memory import check_memory
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Info:
     """Name, metric, fixed splits and the names of classes, nodes and features of a graph."""
 
     name: str = "graph"
-    metric: str = "accuracy"  # or "roc_auc"
+    metric: str = "accuracy"  # the metric of the task classification, unless a training names others
     masks: Mapping[str, Tensor] | None = None  # fixed splits: train, validation, test as bool [s, n]
     class_names: Sequence[str] | None = None
     node_ids: Sequence[str] | None = None
@@ -46,7 +46,9 @@ class Graph:
     Args:
         edges: node ids [2, m], integers: a row of sources and a row of targets.
         features: [n, d], dense or SciPy sparse; optional.
-        labels: class of each node [n], -1 = unknown; optional.
+        labels: class of each node [n], -1 = unknown; optional. For other tasks: which labels each node has, as 0 and 1
+            [n, c], or targets [n] or [n, t]; rows of NaN (or, for labels, -1) are unknown.
+        task: what labels are: "classification", "multilabel" or "regression".
         nodes: number of nodes; by default that of features or labels, or the highest id plus one.
         weights: non-negative edge weights [m]; without them every edge has weight 1.
         directed: keep the direction of edges. Otherwise each edge is stored in both directions.
@@ -67,7 +69,8 @@ class Graph:
     indices: Tensor  # [nnz]
     weights: Tensor | None  # [nnz] float64
     features: Any  # [n, d] tensor, SciPy CSR, or None
-    y: Tensor  # [n] int64
+    y: Tensor  # [n] int64; all -1 for other tasks than classification
+    targets: Tensor | None  # [n, t] float64 for these tasks, NaN where unknown; None for classification
     edge_results: dict[Any, Any]  # results computed from the edges; copies with the same edges share them
 
     def __init__(
@@ -81,6 +84,7 @@ class Graph:
         directed: bool = False,
         self_loops: bool = True,
         info: Info | None = None,
+        task: str = "classification",
     ):
         if nodes is None:
             nodes = next((row_count(rows) for rows in (features, labels) if rows is not None), None)
@@ -95,7 +99,11 @@ class Graph:
             self.indptr, self.indices = self.indptr.long(), self.indices.long()
         self.weights = None if weights is None else torch.from_numpy(matrix.data)
         self.features = None if features is None else copied(checks.features(features, n), features)
-        self.y = torch.full((n,), -1) if labels is None else copied(checks.labels(labels, n), labels)
+        self.task, self.targets = pick(dict.fromkeys(TASKS, task), task, "task"), None
+        if task == "classification" or labels is None:
+            self.y = torch.full((n,), -1) if labels is None else copied(checks.labels(labels, n), labels)
+        else:
+            self.y, self.targets = torch.full((n,), -1), checks.targets(labels, n, task)
         if info is not None and not isinstance(info, Info):
             raise TypeError(f"info must be an Info; got {type(info).__name__}. Use Info(name=...), or leave it out.")
         self.info = self._checked(info or Info())
@@ -111,9 +119,10 @@ class Graph:
                     f"{attribute} must have one name per {what}, {count or 0} in all; got {len(names)}. Correct them, "
                     "or leave them out."
                 )
-        if info.class_names is not None and len(info.class_names) < self.classes:
+        if info.class_names is not None and len(info.class_names) < self.outputs:
+            counted = "the highest label plus one" if self.targets is None else "one per column"
             raise ValueError(
-                f"class_names must have a name for each of the {self.classes} classes, the highest label plus one; got "
+                f"class_names must have a name for each of the {self.outputs} classes, {counted}; got "
                 f"{len(info.class_names)}: {', '.join(map(str, info.class_names[:5]))}. Add names, or leave them out."
             )
         if info.masks is None:
@@ -172,6 +181,16 @@ class Graph:
     def classes(self) -> int:
         """Number of classes: the highest known label plus one."""
         return int(self.y.max()) + 1
+
+    @property
+    def outputs(self) -> int:
+        """Number of columns that a model predicts: classes, labels or targets."""
+        return self.classes if self.targets is None else self.targets.shape[1]
+
+    @property
+    def known(self) -> Tensor:
+        """The classes [n], or for other tasks 0 for nodes whose labels or targets are known; -1 for other nodes."""
+        return self.y if self.targets is None else torch.where(self.targets.isnan().any(1), -1, 0)
 
     @property
     def x(self) -> Tensor:
@@ -262,23 +281,26 @@ class Graph:
         return other
 
     def relabelled(self, labels) -> "Graph":
-        """The same graph with other labels; nothing else is copied."""
+        """The same graph with other classes; nothing else is copied."""
         other = object.__new__(Graph)
         other.__dict__.update(self.__dict__, y=copied(checks.labels(labels, self.nodes), labels))
+        other.task, other.targets = "classification", None
         return other
 
     def _rebuilt(self, adjacency, **options) -> "Graph":
         other = Graph.from_scipy(adjacency, weighted=self.weights is not None, **options)
         other.features, other.y, other.info = self.features, self.y, self.info  # shared: graphs do not change
+        other.task, other.targets = self.task, self.targets
         return other
 
     def __repr__(self) -> str:
         width = 0 if self.features is None else self.features.shape[1]
         kind = "directed" if self.is_directed else "undirected"
         weighted = "" if self.weights is None else ", weighted"
+        columns = {"classification": "classes", "multilabel": "labels", "regression": "targets"}[self.task]
         return (
             f"Graph(nodes={self.nodes}, entries={self.entries}, features={width}, "
-            f"classes={self.classes}, {kind}{weighted})"
+            f"{columns}={self.outputs}, {kind}{weighted})"
         )
 
 

@@ -57,6 +57,10 @@ def _load(data, root: str | Path | None, options: dict) -> Graph:
     entry = pick(NAMES, data.lower(), "graph") if is_name else None
     if entry is not None:  # the layout of a run is for tables only
         options = {name: value for name, value in options.items() if name != "layout"}
+        if options.pop("task", "classification") != "classification":
+            raise ValueError(
+                f"tasks other than classification are for your own data; {data} has classes. Leave it out."
+            )
     if isinstance(entry, Card):
         check_options(load_benchmark, options)
         return load_benchmark(entry, root, **options)

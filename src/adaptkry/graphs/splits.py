@@ -217,8 +217,11 @@ def _ends(size: int, cuts: np.ndarray) -> tuple[int, int, int]:
 
 
 def uniform(y, count: int = 10, fractions: Fractions = (0.6, 0.2, 0.2), seed: int = 0, *, names=None) -> Splits:
-    """Labelled nodes at random, regardless of their class; split i is drawn with seed + i."""
-    labels, cuts, seeds = _labelled(y, names), _cuts(fractions), _seeds(count, seed)
+    """Labelled nodes at random, regardless of their class; split i is drawn with seed + i.
+
+    `y` is the class of each node [n], or a graph, also of another task.
+    """
+    labels, cuts, seeds = _labelled(y, names, any_task=True), _cuts(fractions), _seeds(count, seed)
     known = _ids(labels >= 0)
     ends = np.rint(cuts * len(known)).astype(int)
     shuffled = (np.random.default_rng(split_seed).permutation(known) for split_seed in seeds)
@@ -243,7 +246,7 @@ def fixed(graph: Graph, count: int | None = None) -> Splits:
     try:
         split = from_masks(*(graph.info.masks[part] for part in PARTS))
         split = split if count is None else split.take(count)
-        checked = from_masks(split.train, split.validation, split.test, y=graph.y, names=graph.info.class_names)
+        checked = from_masks(split.train, split.validation, split.test, y=graph, names=graph.info.class_names)
     except ValueError as error:
         raise ValueError(f"{error} Or use another scheme than the fixed splits, such as stratified.") from None
     return replace(checked, scheme="fixed")
@@ -255,7 +258,7 @@ def from_masks(train, validation, test, *, y=None, names: Sequence[str] | None =
     split = Splits(masks[0], masks[1], masks[2])
     if y is None:
         return split
-    labels = torch.from_numpy(_labelled(y, names))
+    labels = torch.from_numpy(_labelled(y, names, any_task=True))
     if len(labels) != masks[0].shape[1]:
         raise ValueError(
             f"labels and masks must have the same number of nodes; got {len(labels)} labels for {split}. "
@@ -301,8 +304,14 @@ def absent_classes(split: Splits, y: Tensor, names: Sequence[str] | None = None)
     )
 
 
-def _labelled(y, names: Sequence[str] | None) -> np.ndarray:
-    """Labels as an array, with at least two classes."""
+def _labelled(y, names: Sequence[str] | None, *, any_task: bool = False) -> np.ndarray:
+    """Labels as an array, with at least two classes; of a graph of another task 0 for known ones and -1 for others."""
+    if getattr(y, "task", "classification") != "classification":
+        if any_task:
+            return y.known.numpy()
+        raise ValueError(
+            f"splits by class need classes; got a graph of the task {y.task}. Use the scheme uniform, or masks."
+        )
     y = getattr(y, "y", y)  # of a graph
     if not hasattr(y, "__len__"):
         raise TypeError(f"splits need the labels of all nodes; got {shortened(y)}. Pass graph.y.")
@@ -347,19 +356,17 @@ def _published(graph: Graph, count: int | None, scheme: str, seeds: tuple[int, .
             f"{scheme} has {len(seeds)} published seeds, one per split; got {count} splits. "
             f"Request at most {len(seeds)}, or use another scheme: stratified, uniform."
         )
-    return replace(class_balanced(graph.y, seeds[:count], names=graph.info.class_names), scheme=scheme)
+    return replace(class_balanced(graph, seeds[:count], names=graph.info.class_names), scheme=scheme)
 
 
 SPLITS: dict[str, Callable[[Graph, int | None], Splits]] = {
     "class_balanced": lambda graph, count: _published(graph, count, "class_balanced", ADAPTKRY_SEEDS),
     "class_balanced_bernnet": lambda graph, count: _published(graph, count, "class_balanced_bernnet", BERNNET_SEEDS),
     "class_permuted": lambda graph, count: class_permuted(
-        graph.y, 10 if count is None else count, names=graph.info.class_names
+        graph, 10 if count is None else count, names=graph.info.class_names
     ),
-    "stratified": lambda graph, count: stratified(
-        graph.y, 10 if count is None else count, names=graph.info.class_names
-    ),
-    "uniform": lambda graph, count: uniform(graph.y, 10 if count is None else count, names=graph.info.class_names),
+    "stratified": lambda graph, count: stratified(graph, 10 if count is None else count, names=graph.info.class_names),
+    "uniform": lambda graph, count: uniform(graph, 10 if count is None else count, names=graph.info.class_names),
     "fixed": fixed,
 }
 
@@ -368,7 +375,7 @@ def make(graph: Graph, scheme: str | None = None, count: int | None = None) -> S
     """Draw `count` splits of a graph by the name of a scheme; by default ten, or all fixed ones.
 
     Without a scheme, the splits are the ten published ones for the paper's six graphs, those that come with the graph
-    if there are any, and five stratified ones otherwise.
+    if there are any, and five stratified ones otherwise, or uniform ones for other tasks than classification.
 
     Args:
         graph: the graph, or another object with its labels `y` and `info`.
@@ -384,4 +391,5 @@ def make(graph: Graph, scheme: str | None = None, count: int | None = None) -> S
         return make(graph, "class_balanced", count)
     if graph.info.masks is not None:
         return make(graph, "fixed", count)
-    return make(graph, "stratified", DEFAULT_COUNT if count is None else count)
+    has_classes = getattr(graph, "task", "classification") == "classification"
+    return make(graph, "stratified" if has_classes else "uniform", DEFAULT_COUNT if count is None else count)

@@ -4,6 +4,7 @@ A recipe is plain data. Recipes that train as one batch may differ in the settin
 basis or the layers must be the same.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -24,6 +25,7 @@ from adaptkry.spectral.filters import PARAMETRISATIONS
 from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.signal_bases import ALL_BASES
 
+LOSSES = {"multilabel": "binary", "regression": "mse"}  # the default loss of tasks other than classification
 WEIGHT_GROUPS = ("mlp", "filter", "basis")  # each has a learning rate and a decay
 
 
@@ -140,7 +142,15 @@ class Recipe:
     optimiser: Literal["adam", "adamw", "logistic"] = setting(
         "adam", "Gradient descent (adam, adamw), or exact logistic regression on the best of the terms (logistic)."
     )
-    loss: Literal["cross_entropy", "binary"] = setting("cross_entropy", "Training loss.")
+    task: Literal["classification", "multilabel", "regression"] = setting(
+        "classification", "What is predicted: a class, several labels, or numbers; it is that of the graph."
+    )
+    loss: Literal["cross_entropy", "binary", "mse", "mae"] = setting(
+        "cross_entropy", "Training loss: binary for multilabel, mse or mae for regression."
+    )
+    class_weight: tuple[str, ...] = setting(
+        (), "Weights of classes in the training loss: balanced, one number per class, or entries CLASS=WEIGHT."
+    )
     label_smoothing: float = setting(
         0.0,
         "Share of the training target that all classes get equally, as in torch's cross_entropy.",
@@ -172,6 +182,7 @@ class Recipe:
         object.__setattr__(self, "taus", checks.taus(self.taus))
         object.__setattr__(self, "stages", tuple(map(stage_from_dict, _as_tuple(self.stages, "stages"))))
         object.__setattr__(self, "directions", _as_tuple(self.directions, "directions"))
+        object.__setattr__(self, "class_weight", _class_weight(self.class_weight))
         object.__setattr__(self, "basis_options", _pairs(self.basis_options))
         pick(ALL_BASES, self.basis, "basis")
         pick(PARAMETRISATIONS, self.parametrisation, "parametrisation")
@@ -306,6 +317,45 @@ def _pairs(options: Any) -> tuple[tuple[str, Any], ...]:
     return tuple((name, value) for name, value in pairs)
 
 
+def _class_weight(given: Any) -> tuple[str, ...]:
+    """Return weights of classes, a name, numbers or a mapping by class, as text: "balanced", "2.0" or "cat=2.0".
+
+    >>> _class_weight({"cat": 2, "dog": 0.5}), _class_weight([2, 1]), _class_weight("balanced")
+    (('cat=2', 'dog=0.5'), ('2', '1'), ('balanced',))
+    """
+    if given is None:
+        return ()
+    pairs = given.items() if isinstance(given, Mapping) else [(None, value) for value in _entries(given)]
+    texts = []
+    for name, value in pairs:
+        is_text = isinstance(value, str) and name is None
+        text = value if is_text else repr(checks.number(value, "a class weight"))
+        texts.append(text if name is None else f"{name}={text}")
+    for text in texts:
+        if text != "balanced" or len(texts) > 1:
+            _check_class_weight(text)
+    return tuple(texts)
+
+
+def _entries(given: Any) -> tuple:
+    """Return the entries of a list, a tensor or an array, or one name."""
+    return _as_tuple(given.tolist() if hasattr(given, "tolist") else given, "class_weight")
+
+
+def _check_class_weight(text: str) -> None:
+    """Refuse an entry whose weight is not a positive number."""
+    number = text.rpartition("=")[2]
+    try:
+        is_positive = 0 < float(number) < math.inf
+    except ValueError:
+        is_positive = False
+    if not is_positive:
+        raise ValueError(
+            f"class_weight must be balanced, a positive number for each class, or entries CLASS=WEIGHT; got {text!r}. "
+            "Use for example balanced."
+        )
+
+
 def _tuples(value: Any) -> Any:
     """Convert lists to tuples, at every level."""
     return tuple(map(_tuples, value)) if isinstance(value, (list, tuple)) else value
@@ -319,6 +369,8 @@ def recipe(method: str = "adaptkry", graph: str | None = None, **settings) -> Re
     """
     entry = pick(METHODS, method, "method")
     given = given_settings(check_names(settings))
+    if given.get("task") in LOSSES:
+        given = {"loss": LOSSES[given["task"]]} | given
     if entry.settings.get("degree") == 0 and given.get("degree"):
         raise ValueError(f"{method} uses no edges, so its degree must be 0; got {given['degree']}. Leave it out.")
     return replace(Recipe(method=method), **{**entry.settings, **entry.published.get(graph or "", {}), **given})

@@ -20,6 +20,7 @@ def check_settings(recipe: "Recipe") -> None:
     check_structure(recipe)
     check_labels(recipe)
     check_convolutions(recipe)
+    check_task(recipe)
 
 
 def check_stages(recipe: "Recipe") -> None:
@@ -133,8 +134,8 @@ def check_structure(recipe: "Recipe") -> None:
 
 def check_labels(recipe: "Recipe") -> None:
     """Check the settings that use training labels in other ways than as targets of the loss."""
-    if recipe.label_smoothing and (recipe.loss == "binary" or recipe.is_exact):
-        given = "the optimiser logistic" if recipe.is_exact else "the loss binary"
+    if recipe.label_smoothing and (recipe.loss != "cross_entropy" or recipe.is_exact):
+        given = "the optimiser logistic" if recipe.is_exact else f"the loss {recipe.loss}"
         raise ValueError(f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out.")
     if recipe.label_hops and (recipe.propagates or not any(isinstance(stage, ResidualMLP) for stage in recipe.stages)):
         raise ValueError(
@@ -146,6 +147,39 @@ def check_labels(recipe: "Recipe") -> None:
             f"correct_and_smooth is for methods that do not train on validation nodes; got {recipe.method}. "
             "Leave it out."
         )
+
+
+TASK_LOSSES = {
+    "classification": ("cross_entropy", "binary"),
+    "multilabel": ("binary",),
+    "regression": ("mse", "mae"),
+}
+
+
+def check_task(recipe: "Recipe") -> None:
+    """Check that loss and settings are those of the task."""
+    if recipe.loss not in TASK_LOSSES[recipe.task]:
+        raise ValueError(
+            f"the loss of the task {recipe.task} must be {' or '.join(TASK_LOSSES[recipe.task])}; got {recipe.loss}. "
+            "Leave it out."
+        )
+    if recipe.class_weight and recipe.is_exact:
+        raise ValueError(
+            f"class_weight is for methods that train by gradient descent; got {recipe.method}. Leave it out."
+        )
+    if recipe.task == "classification":
+        return
+    if recipe.is_exact:
+        raise ValueError(
+            f"{recipe.method} solves a logistic regression of classes; got the task {recipe.task}. Use another method, "
+            "such as adaptkry or gcn."
+        )
+    for name in ("class_weight", "label_hops", "correct_and_smooth"):
+        if getattr(recipe, name):
+            raise ValueError(
+                f"{name} is for the task classification, whose labels are classes; got the task {recipe.task}. Leave "
+                "it out."
+            )
 
 
 def check_convolutions(recipe: "Recipe") -> None:

@@ -124,15 +124,17 @@ def explain(graph: Any, method: str = "adaptkry", train: Tensor | None = None) -
     if method != "adaptkry":
         reasons = by_features(graph) + by_width(graph)
         return reasons + by_memory(graph, recipe(method, **merged(reasons)))
-    labelled = graph if train is None else graph.relabelled(torch.where(_mask(train, graph), graph.y, -1))
+    known = graph.known if train is None else torch.where(_mask(train, graph), graph.known, -1)
+    labelled = graph if train is None else graph.relabelled(known)
     reasons = [
         Reason(GENERAL, "for every graph: hops are scaled to the norm of the features, each tau has its own weights"),
         by_direction(graph),
-        by_labels(labelled),
+        by_labels(known, graph.task),
         *by_features(graph),
     ]
     has_words = bool(merged(reasons).get("normalise"))
-    reasons += by_homophily(labelled, has_words) + ([] if has_words else by_columns(graph))
+    reasons += by_homophily(labelled, has_words) if graph.targets is None else []
+    reasons += [] if has_words else by_columns(graph)
     reasons += by_width(graph)
     reasons += by_size(graph, merged(reasons))
     return reasons + by_memory(graph, recipe(method, **merged(reasons)))
@@ -160,11 +162,11 @@ def by_direction(graph: Graph) -> Reason:
     return Reason(settings, f"the graph is directed: {100 * share:.0f} % of its edges also exist in reverse")
 
 
-def by_labels(graph: Graph) -> Reason:
-    """Return the size of the model, by the number of known labels."""
-    sizes = checks.class_sizes(graph.y)
+def by_labels(known: Tensor, task: str) -> Reason:
+    """Return the size of the model, by the number of known labels: classes [n], or 0 for other tasks; -1 is unknown."""
+    sizes = checks.class_sizes(known)
     count = int(sizes.sum())
-    each = f" ({int(sizes.min()):,} to {int(sizes.max()):,} per class)" if count else ""
+    each = f" ({int(sizes.min()):,} to {int(sizes.max()):,} per class)" if count and task == "classification" else ""
     text = f"there are {count:,} training labels{each}"
     if count >= MIN_LABELS:
         return Reason(MANY_LABELS, f"{text}: enough for the larger model")

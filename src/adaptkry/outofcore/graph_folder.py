@@ -138,6 +138,8 @@ def write_graph(graph: Graph, path: Path | str) -> GraphFolder:
         path: a folder that is new or empty.
     """
     path = checked_path(path, "the graph folder")
+    if graph.targets is not None:
+        raise ValueError(f"graph folders hold classes; got a graph of the task {graph.task}. Fit on the graph itself.")
     if graph.nodes > MAX_STORED_NODES:
         raise ValueError(f"a graph folder must have fewer than 2^31 nodes; got {graph.nodes}. Split the graph.")
     is_created = not path.exists()

@@ -27,7 +27,7 @@ from adaptkry.selection.auto_result import AutoResult, baseline_scores, effects_
 from adaptkry.selection.auto_search import RESERVE, WORK, AutoSearch, Progress
 from adaptkry.selection.ensemble_selection import greedy_shares
 from adaptkry.selection.trial import TRIALS, Trial, best_trial
-from adaptkry.training.data import GraphData, open_graph, training_key
+from adaptkry.training.data import GraphData, check_trainable, open_graph, training_key
 from adaptkry.training.ensemble import Ensemble, combine_runs
 from adaptkry.training.fit import check_resume, choose_device, resolve_splits
 from adaptkry.training.metrics import check_metrics
@@ -45,6 +45,7 @@ def auto(
     *,
     count: int | None = None,
     time_limit: float | str = 300.0,
+    task: str | None = None,
     metrics: str | Sequence[str] | None = None,
     device: str | torch.device = "auto",
     out: Path | str | None = None,
@@ -64,6 +65,7 @@ def auto(
         count: number of splits that a scheme draws.
         time_limit: from this call to its return, in seconds or as a text such as "5min". At least one recipe is
             trained, however short it is.
+        task: "classification", or None; `fit` and `tune` have other tasks.
         metrics: as in `fit`; the first chooses the settings.
         device: "auto", "cpu" or "cuda".
         out: folder for the trials, the ensemble and `auto.json`.
@@ -87,10 +89,15 @@ def auto(
     check_resume(resume, out)
     test = checks.flag(test, "test")
     seconds = timing.time_limit(time_limit)
-    source = open_graph(data, "auto", metrics=metrics)
-    checks.classes(source.labels, source.info.class_names)
+    source = open_graph(data, "auto", metrics=metrics, task=task)
+    if source.task != "classification":
+        raise ValueError(
+            f"auto combines probabilities of classes; got the task {source.task}. Use tune, or fit with restarts and "
+            "combine='mean'."
+        )
+    check_trainable(source)
     splits = resolve_splits(source, splits, count, test=test)
-    check_metrics(source.metrics, source.labels, splits, test=test)
+    check_metrics(source.metrics, source.truth, splits, test=test)
     device = str(choose_device(device))
     fixed = given_settings(settings)
     with _journal(out, source, splits, seed, test, fixed, resume) if out is not None else nullcontext() as journal:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from adaptkry.common import checks, errors, memory, rows
+from adaptkry.common import errors, memory, rows
 from adaptkry.common.files import digest_of, read_signed, signed, write
 from adaptkry.common.intervals import corrected_half_width, half_width, nodes_ratio
 from adaptkry.common.journal import Journal
@@ -22,7 +22,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import check_names, given_settings, recipe
 from adaptkry.selection.comparison_table import Comparison, paired_differences
 from adaptkry.selection.grid import choose, variations
-from adaptkry.training.data import GraphData, open_graph, training_key
+from adaptkry.training.data import GraphData, check_trainable, open_graph, training_key
 from adaptkry.training.fit import check_resume, checked_callbacks, choose_device, resolve_splits
 from adaptkry.training.loop import Callback
 from adaptkry.training.metrics import check_metrics
@@ -39,6 +39,7 @@ def compare(
     splits: Splits | str | Sequence[Splits] | None = None,
     *,
     count: int | None = None,
+    task: str | None = None,
     metrics: str | Sequence[str] | None = None,
     device: str | torch.device = "auto",
     out: Path | str | None = None,
@@ -62,6 +63,7 @@ def compare(
         splits: `Splits`, or the name of a scheme; None as in `fit`. All methods share them. For several graphs a list
             of `Splits`, one per graph.
         count: number of splits of the scheme, as in `fit`.
+        task: "classification" or "multilabel"; None is that of the graph.
         metrics: as in `fit`; the first chooses the settings.
         device: "auto", "cpu" or "cuda".
         out: folder for `comparison.json` and `rows.jsonl`, and for the table as `table.md`, `table.tex` and
@@ -77,14 +79,14 @@ def compare(
     check_resume(resume, out)
     callbacks = checked_callbacks(callbacks)
     methods = method_names(methods)
-    check_for_any(methods, settings)
+    check_for_any(methods, settings if task is None else settings | {"task": task})
     if baseline is not None:
         pick(dict.fromkeys(methods), baseline, "baseline among the methods of the comparison")
     device = str(choose_device(device))
-    sources = open_graphs(data, metrics)
+    sources = open_graphs(data, metrics, task)
     of_graph = splits_of(sources, splits, count)
     for source, own in zip(sources, of_graph, strict=True):
-        check_metrics(source.metrics, source.labels, own)
+        check_metrics(source.metrics, source.truth, own)
     with _journal(out, sources, of_graph, settings, resume) if out is not None else nullcontext() as journal:
         graphs = [
             {"graph": source.name, "metric": source.info.metric, "warnings": list(own.warnings)}
@@ -110,11 +112,16 @@ def compare(
     return ranked
 
 
-def open_graphs(data: Any, metrics: Any = None) -> list[GraphData]:
+def open_graphs(data: Any, metrics: Any = None, task: str | None = None) -> list[GraphData]:
     """Open one or several graphs, whose names must differ."""
-    sources = [open_graph(one, "compare", metrics=metrics) for one in (data if is_several(data) else [data])]
+    given = data if is_several(data) else [data]
+    sources = [open_graph(one, "compare", metrics=metrics, task=task) for one in given]
     for source in sources:
-        checks.classes(source.labels, source.info.class_names)
+        if source.task == "regression":
+            raise ValueError(
+                "compare ranks shares such as accuracy; got the task regression. Use fit or tune per method."
+            )
+        check_trainable(source)
     names = [source.name for source in sources]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -14,6 +14,7 @@ from adaptkry.training.data import GraphData
 from adaptkry.training.fit import choose_device, fit
 from adaptkry.training.loop import Callback
 from adaptkry.training.memory_estimate import fits, graph_workload
+from adaptkry.training.metrics import pick_metric
 from adaptkry.training.run import Run, join_splits
 
 log = logging.getLogger("adaptkry")
@@ -144,6 +145,12 @@ def recipe_of(trial: Trial) -> Recipe:
     return Recipe.from_dict(trial["settings"])
 
 
+def rank_value(trial: Trial) -> float:
+    """Return the validation score of a trial as a number of which the greatest is best."""
+    metric = pick_metric(trial["metric"], trial["settings"].get("task", "classification"))
+    return trial["validation"] if metric.greater_is_better else -trial["validation"]
+
+
 def best_trial(trials: Sequence[Trial]) -> Trial:
     """Return the best trial on validation; the first of equally good ones."""
     good = [trial for trial in trials if trial["state"] == "complete"]
@@ -152,4 +159,4 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
             f"at least one trial must be trained; all {len(trials)} failed, the first because: "
             f"{trials[0]['reason'].rstrip('.')}."
         )
-    return max(good, key=lambda trial: trial["validation"])
+    return max(good, key=rank_value)

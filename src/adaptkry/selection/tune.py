@@ -23,8 +23,8 @@ from adaptkry.models.recipe import Recipe, check_names, given_settings, recipe
 from adaptkry.selection.grid import group_into_batches
 from adaptkry.selection.sampler import propose
 from adaptkry.selection.space import Space, space_of
-from adaptkry.selection.trial import TRIALS, Trial, best_trial, changed_recipe, recipe_of, train_trials
-from adaptkry.training.data import GraphData, open_graph, training_key
+from adaptkry.selection.trial import TRIALS, Trial, best_trial, changed_recipe, rank_value, recipe_of, train_trials
+from adaptkry.training.data import GraphData, check_trainable, open_graph, training_key
 from adaptkry.training.fit import check_resume, choose_device, fit, make_members, resolve_splits
 from adaptkry.training.metrics import check_metrics
 from adaptkry.training.run import Run
@@ -56,6 +56,7 @@ def tune(
     together: int = 8,
     count: int | None = None,
     seed: int = 0,
+    task: str | None = None,
     metrics: str | Sequence[str] | None = None,
     device: str | torch.device = "auto",
     out: Path | str | None = None,
@@ -73,6 +74,7 @@ def tune(
         together: number of trials per round; those of one shape train as one batch.
         count: number of splits of the scheme, as in `fit`.
         seed: seed of the sampler.
+        task: as in `fit`.
         metrics: as in `fit`; the first chooses the settings.
         device: "auto", "cpu" or "cuda".
         out: folder for `trials.jsonl`, `tuned.toml` and the run.
@@ -85,10 +87,10 @@ def tune(
     check_resume(resume, out)
     device = str(choose_device(device))
     check_names(settings, inspect.signature(tune).parameters)
-    source = open_graph(data, "tune", metrics=metrics)
-    checks.classes(source.labels, source.info.class_names)
+    source = open_graph(data, "tune", metrics=metrics, task=task)
+    check_trainable(source)
     splits = resolve_splits(source, splits, count)
-    check_metrics(source.metrics, source.labels, splits)
+    check_metrics(source.metrics, source.truth, splits)
     search = make_search(source, method, splits, checks.count(seed, "seed"), together, device, settings)
     with _journal(out, search, resume) if out is not None else nullcontext() as journal:
         finished = [record | {"trial": int(name)} for name, record in (journal.done if journal else {}).items()]
@@ -155,7 +157,7 @@ class Search:
 
     def propose_round(self, start: int, earlier: Sequence[Trial]) -> list[Recipe]:
         """Return new recipes for the trials from number `start` on; fewer than `together` if there are no more."""
-        tried = {recipe_of(trial): trial["validation"] for trial in earlier}
+        tried = {recipe_of(t): None if t["validation"] is None else rank_value(t) for t in earlier}
         scored = [(vars(candidate), score) for candidate, score in tried.items()]
         proposals = propose(self.space, scored, self.round_seed(start))
         recipes = dict.fromkeys(self.first[start : start + self.together])  # an ordered set
@@ -179,7 +181,8 @@ def make_search(
     start = data.recipe(method, splits.train[0], **settings)
     data.check_recipe(start)
     scaling = data.input_settings(start)
-    defaults = recipe(method, None, **settings | scaling)
+    task = {} if data.task == "classification" else {"task": data.task}
+    defaults = recipe(method, None, **settings | scaling | task)
     fixed = given_settings(settings).keys() | scaling.keys()
     space = space_of(start, fixed, data.graph.is_directed)
     return Search(data, splits, tuple(dict.fromkeys([start, defaults])), space, seed, together, device)

@@ -36,12 +36,12 @@ class Batch:
     terms: Tensor  # [T, r, d] terms of r rows that the members share
     rows: Tensor  # [b, m] each member's rows of `terms`, padded with 0
     row_mask: Tensor  # bool [b, m, 1] False for padding
-    classes: Tensor  # [b, m]
+    truth: Tensor  # [b, m] classes; [b, m, c] labels or targets
     dropout_rows: Sequence[int]  # [b] number of rows for which each member draws dropout
 
     def of(self, members: slice) -> "Batch":
         """Return the batch of some members."""
-        parts = (part[members] for part in (self.rows, self.row_mask, self.classes, self.dropout_rows))
+        parts = (part[members] for part in (self.rows, self.row_mask, self.truth, self.dropout_rows))
         return Batch(self.terms, *parts)  # type: ignore[arg-type]
 
 
@@ -84,7 +84,7 @@ class FullBatch:
 
     Args:
         terms: [T, n, d].
-        labels: class of each node [n].
+        labels: class of each node [n], or its labels or targets [n, c].
         masks: "train" and "validation" masks, bool [s, n].
         split_of_member: the split of each member [b].
         device: the device to which the terms are moved.
@@ -240,7 +240,7 @@ class SlabBatches:
     Args:
         source: where the terms are stored.
         plan: the order of rows.
-        labels: class of each row [n].
+        labels: class of each row [n], or its labels or targets [n, c].
         masks: "train" and "validation" masks, bool [s, n].
         split_of_member: the split of each member [b].
         device: the device to which batches are moved.
@@ -284,8 +284,8 @@ class SlabBatches:
         for terms, numbers in chunks:  # [T, m, d], [m]
             mask = self.masks[part][:, numbers][self.split_of_member]  # [b, m]
             rows, row_mask = (table.to(self.device) for table in padded_rows(mask))
-            classes = self.labels[numbers] if len(numbers) else self.labels[:1]  # a masked row where there is none
-            yield Batch(terms, rows, row_mask, classes.to(self.device)[rows], mask.sum(1).tolist())
+            truth = self.labels[numbers] if len(numbers) else self.labels[:1]  # a masked row where there is none
+            yield Batch(terms, rows, row_mask, truth.to(self.device)[rows], mask.sum(1).tolist())
 
     def training_chunks(self, epoch: int, mask: Tensor) -> Iterator[Chunk]:
         """Yield terms [T, m, d] and row numbers [m] for every step of this process's share of the slabs.

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from adaptkry.common import checks
+from adaptkry.common.choices import METRICS, TASKS
 from adaptkry.common.files import digest_of
 from adaptkry.common.lookup import pick, shortened
 from adaptkry.common.memory import check_memory, parse_bytes
@@ -42,6 +44,7 @@ from adaptkry.training.memory_estimate import Workload, batch_size_that_fits, gr
 from adaptkry.training.metrics import metric_names, pick_metric
 from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup, share_of_machine
 from adaptkry.training.state import Member
+from adaptkry.training.tasks import class_weights
 
 FOLDER_MEMORY = "1GiB"  # a basis folder up to this size is held in memory
 
@@ -72,7 +75,10 @@ class TrainingData(Protocol):
     """What `fit` needs from its data."""
 
     info: Info
-    labels: Tensor  # class of each row [n]; -1 if unknown
+    labels: Tensor  # class of each row [n], or 0 for other tasks than classification; -1 if unknown
+    truth: Tensor  # what is learned: classes [n], labels [n, c] or targets [n, t]; any value where unknown
+    outputs: int  # number of classes, labels or targets
+    task: str
     metrics: tuple[str, ...]  # the first, which is that of `info`, chooses epochs and settings; all are reported
 
     @property
@@ -143,8 +149,12 @@ class GraphData:
     """A graph in memory. Published settings are for benchmarks (`Info.known_as`), whatever the name of a graph."""
 
     def __init__(self, graph: Graph):
-        self.graph, self.info, self.labels = graph, graph.info, graph.y
-        self.metrics = (graph.info.metric,)
+        self.graph, self.info, self.labels, self.task = graph, graph.info, graph.known, graph.task
+        self.truth = graph.y if graph.targets is None else graph.targets.nan_to_num()
+        self.outputs = graph.outputs
+        if self.task != "classification":
+            self.info = replace(graph.info, metric=METRICS[self.task][0])
+        self.metrics = (self.info.metric,)
         self._hash: Any = None  # SHA-256 of the graph, once it was needed
 
     @property
@@ -162,6 +172,8 @@ class GraphData:
 
     def recipe(self, method: str, train: Tensor | None = None, **settings) -> Recipe:
         """Return the settings published for this graph, or those suggested for it, updated by `settings`."""
+        if self.task != "classification":
+            settings = {"task": self.task} | settings
         if self.has_suggested(method):
             return suggest(self.graph, method, train, **settings)
         return recipe(method, self.info.known_as, **settings)
@@ -172,7 +184,11 @@ class GraphData:
         return {name: getattr(recipe, name) for name in names}
 
     def check_recipe(self, recipe: Recipe) -> None:
-        """Refuse directions that have no effect, more structure columns than nodes, and no columns at all."""
+        """Refuse directions that have no effect, more structure columns than nodes, and no columns at all.
+
+        The task must be that of the graph, and weights must be of its classes.
+        """
+        check_task(recipe, self)
         if not self.graph.is_directed and set(recipe.directions) - {"both"}:
             raise ValueError(
                 f"{self.name} is undirected, so directions must be both; got {', '.join(recipe.directions)}. "
@@ -230,6 +246,7 @@ class GraphData:
                 parts: list[Tensor | None] = [torch.from_numpy(part) for part in (x.indptr, x.indices, x.data)]
             else:
                 parts = [None if x is None else graph.x]
+            parts += [] if graph.targets is None else [graph.targets]
             self._hash = tensor_hash([graph.indptr, graph.indices, graph.weights, graph.y, *parts])
         return self._hash.hexdigest()
 
@@ -247,8 +264,8 @@ class GraphData:
             )
         inputs = model_inputs(self.graph, recipe, "cpu" if batch_size else device)
         nodes = self.graph.nodes if recipe.structure_layer else 0
-        shape = ModelShape(recipe, len(inputs.terms), inputs.terms.shape[2], self.graph.classes, nodes)
-        data = (self.labels, training_masks(splits), torch.tensor([member.split for member in members]), device)
+        shape = ModelShape(recipe, len(inputs.terms), inputs.terms.shape[2], self.outputs, nodes)
+        data = (self.truth, training_masks(splits), torch.tensor([member.split for member in members]), device)
         if batch_size:
             plan = SlabPlan(self.labels >= 0, 1, batch_size)
             batches: Batches = SlabBatches(InMemoryTerms(inputs.terms), plan, *data)
@@ -282,6 +299,7 @@ class FolderData:
     def __init__(self, folder: BasisFolder):
         self.folder = folder
         self.info, self.labels = Info(folder.name, folder.metric, None, folder.class_names), folder.labels
+        self.truth, self.outputs, self.task = folder.labels, folder.classes, "classification"
         self.metrics = (folder.metric,)
 
     @property
@@ -295,6 +313,7 @@ class FolderData:
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuse a recipe whose terms the folder does not hold."""
+        check_task(recipe, self)
         stored_terms(self.folder, recipe)
 
     def check_options(self, options: BatchOptions) -> None:
@@ -373,17 +392,27 @@ class _LabelsOnly:
     info: Info
 
 
-def open_data(data: Any, layout: dict[str, Any] | None = None, **load_options) -> TrainingData:
+def open_data(
+    data: Any, layout: dict[str, Any] | None = None, *, task: str | None = None, **load_options
+) -> TrainingData:
     """Open everything that `fit` accepts as training data.
 
     Args:
         data: a `Graph`, a name, a path or a list of paths or data frames, a PyG `Data`, a NetworkX graph, a
             `BasisFolder` or its path.
         layout: of a run, whose columns are encoded in tables as in its training.
+        task: "classification", "multilabel" or "regression"; None is that of loaded data, otherwise classification.
         load_options: options of `load`, such as `root` and `directed`.
     """
+    if task is not None:
+        pick(dict.fromkeys(TASKS), task, "task")
     loaded = _as_loaded(data)
     if loaded is not None:
+        if task not in (None, loaded.task):
+            raise ValueError(
+                f"{loaded.name} was loaded for the task {loaded.task}; got {task}. Load it with task={task!r}: "
+                "Graph(..., task=...) or load(..., task=...)."
+            )
         if load_options:
             raise ValueError(
                 f"{', '.join(load_options)} can be set only while data are loaded; got {type(data).__name__}, which is "
@@ -394,6 +423,8 @@ def open_data(data: Any, layout: dict[str, Any] | None = None, **load_options) -
     _check_names_of_graphs(paths)
     only = paths[0] if isinstance(paths, list | tuple) and len(paths) == 1 else None
     if isinstance(only, str | Path) and is_kind(only, "basis"):
+        if task not in (None, "classification"):
+            raise ValueError(f"basis folders hold classes; got the task {task} for {only}. Fit on the graph itself.")
         return open_data(open_basis_folder(only), **load_options)
     if isinstance(only, str | Path) and is_kind(only, "graph"):
         raise ValueError(
@@ -401,7 +432,31 @@ def open_data(data: Any, layout: dict[str, Any] | None = None, **load_options) -
             f"basis first: `adaptkry propagate {only} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
         )
     load_options |= {} if layout is None else {"layout": layout}
+    load_options |= {} if task in (None, "classification") else {"task": task}
     return GraphData(load(data if only is None else only, **load_options))
+
+
+def task_of_files(data: Any, task: str) -> str | None:
+    """Return the task for which files are read, that of the run that predicts; None for loaded data of any task."""
+    return None if _as_loaded(data) is not None else task
+
+
+def check_task(recipe: Recipe, source: TrainingData) -> None:
+    """Refuse a recipe of another task than that of the data, and weights of classes that the data do not have."""
+    if recipe.task != source.task:
+        what = {"classification": "classes", "multilabel": "labels", "regression": "targets"}[source.task]
+        raise ValueError(
+            f"{source.name} has {what}, so the task must be {source.task}; got {recipe.task}. Load the data with "
+            f"task={recipe.task!r}, or leave the task out."
+        )
+    if recipe.class_weight:
+        class_weights(recipe.class_weight, source.labels, source.labels >= 0, source.info.class_names)
+
+
+def check_trainable(source: TrainingData) -> None:
+    """Refuse data with fewer than two classes; for other tasks the splits need nodes with known labels or targets."""
+    if source.task == "classification":
+        checks.classes(source.labels, source.info.class_names)
 
 
 def with_metrics(source: Data, metrics: str | Sequence[str] | None) -> Data:
@@ -413,16 +468,21 @@ def with_metrics(source: Data, metrics: str | Sequence[str] | None) -> Data:
     if metrics is None:
         return source
     other = copy.copy(source)
-    other.metrics = metric_names(metrics, source.info.metric)
+    other.metrics = metric_names(metrics, source.info.metric, source.task)
     other.info = replace(source.info, metric=other.metrics[0])
     return other
 
 
 def open_graph(
-    data: Any, purpose: str, layout: dict[str, Any] | None = None, *, metrics: str | Sequence[str] | None = None
+    data: Any,
+    purpose: str,
+    layout: dict[str, Any] | None = None,
+    *,
+    metrics: str | Sequence[str] | None = None,
+    task: str | None = None,
 ) -> GraphData:
     """Open a graph in memory; refuse a basis folder, which `purpose` (such as "tune") cannot use."""
-    source = with_metrics(open_data(data, layout), metrics)
+    source = with_metrics(open_data(data, layout, task=task), metrics)
     if not isinstance(source, GraphData):
         raise TypeError(
             f"{purpose} needs a graph in memory; got the basis folder of {source.name}. Use the graph itself."

@@ -22,9 +22,11 @@ from adaptkry.training.run import (
     Run,
     RunInfo,
     WeightedPart,
+    as_predictions,
     averaged,
     model_probabilities,
     prediction_sets,
+    refuse_values,
     require_success,
     summary_line,
 )
@@ -55,6 +57,11 @@ class Ensemble:
     def classes(self) -> int:
         """Number of classes."""
         return self.parts[0].shape.classes
+
+    @property
+    def task(self) -> str:
+        """What is predicted: "classification", "multilabel" or "regression"."""
+        return self.parts[0].task
 
     @property
     def features(self) -> int:
@@ -97,11 +104,12 @@ class Ensemble:
 
     def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
         """Predict class probabilities, averaged over the splits: [n, c]; see `Run.probabilities`."""
+        refuse_values(self.task)
         return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
 
     def predict(self, data: Any) -> Tensor:
-        """Predict the most probable class of every node: [n]; `info.class_names` has the names of classes."""
-        return self.probabilities(data).argmax(1)
+        """Predict the most probable class of every node: [n]; labels or values of other tasks, as `Run.predict`."""
+        return as_predictions(self.task, averaged(model_probabilities(self.weighted_parts(), data), self.calibration))
 
     def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
         """Predict a set of classes for every node: bool [n, c]; see `Run.prediction_sets`."""
@@ -207,12 +215,12 @@ def combine_runs(
     metric, first = source.info.metric, parts[0].info
 
     def scored(masks: Tensor) -> list[dict[str, float]]:  # of each split
-        columns = [score(name, predicted, source.labels, masks) for name in source.metrics]
+        columns = [score(name, predicted, source.truth, masks, source.task) for name in source.metrics]
         return [dict(zip(source.metrics, row, strict=True)) for row in zip(*columns, strict=True)]
 
     validation, tested = scored(splits.validation), scored(splits.test) if test else None
     members = sum(weight > 0 for weights in shares for weight in weights)
-    settings = {"method": "ensemble", "shares": combine, "members": members}
+    settings = {"method": "ensemble", "shares": combine, "members": members, "task": source.task}
     provenance = {name: getattr(first, name) for name in ("version", "commit", "device", "torch", "python")}
     results = [
         Result(
@@ -227,12 +235,13 @@ def combine_runs(
         )
         for i in range(len(splits))
     ]  # fmt: skip
-    counts = split_confusion(predicted, source.labels, splits, sorted(is_used)) if test else None
+    is_counted = test and source.task == "classification"
+    counts = split_confusion(predicted, source.labels, splits, sorted(is_used)) if is_counted else None
     info = replace(first, metric=metric, metrics=list(source.metrics), confusion=counts)
     ensemble = Ensemble(list(parts), [list(weights) for weights in shares], results, info, combine)
     if used := ensemble.chosen:
         ensemble.predicted = predicted[used]  # [v, n, c]
-        if test:
+        if is_counted:
             masks = (splits.validation[used], splits.test[used])
             ensemble.calibration = calibrate(*(_predictions(ensemble.predicted, source.labels, m) for m in masks))
     return ensemble
@@ -247,9 +256,10 @@ def _predictions(models: Tensor, labels: Tensor, masks: Tensor) -> list[Predicti
     return found
 
 
-def score(metric: str, predicted: Tensor, labels: Tensor, masks: Tensor) -> list[float]:
-    """Score probabilities [s, n, c] on the nodes of masks [s, n]."""
-    return [float(value) for value in pick_metric(metric)(predicted, labels.expand(len(predicted), -1), masks)]
+def score(metric: str, predicted: Tensor, truth: Tensor, masks: Tensor, task: str = "classification") -> list[float]:
+    """Score probabilities or values [s, n, c] on the nodes of masks [s, n]; the truth is [n] or [n, c]."""
+    of_splits = truth.expand(len(predicted), *[-1] * truth.ndim)
+    return [float(value) for value in pick_metric(metric, task)(predicted, of_splits, masks)]
 
 
 def split_confusion(predicted: Tensor, labels: Tensor, splits: Splits, used: Sequence[int]) -> list[list[int]]:

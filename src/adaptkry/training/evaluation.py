@@ -11,6 +11,7 @@ from adaptkry.training.batches import Batches
 from adaptkry.training.losses import chunk_logits, mean_loss
 from adaptkry.training.metrics import RunningScore
 from adaptkry.training.process_group import SINGLE_PROCESS
+from adaptkry.training.tasks import predictions, scaled
 
 
 @torch.no_grad()
@@ -19,16 +20,18 @@ def evaluate(
 ) -> tuple[Tensor, Tensor]:
     """Compute the score [b] and the mean loss [b] of each member on its validation rows, batch by batch."""
     members = len(next(iter(weights.values())))
-    score = RunningScore(metric, members, shape.classes, batches.device)
+    task = shape.recipe.task
+    score = RunningScore(metric, members, shape.classes, batches.device, task)
     group = batches.group if score.adds_up else SINGLE_PROCESS
     loss_and_rows = torch.zeros(2, members, dtype=torch.float64, device=batches.device)  # sum over rows, row count
     for batch in batches.validation():
         row_mask = batch.row_mask.to(batch.terms.dtype)
         logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, row_mask, batches.operator)
-        score.add(logits, batch.classes, batch.row_mask[:, :, 0])
+        scores = logits if task == "classification" else predictions(task, logits, statistics)
+        score.add(scores, batch.truth, batch.row_mask[:, :, 0])
         rows = batch.row_mask.sum((1, 2)).double()  # [b]
         # In float64 the product with a row count and the division by it are exact: one batch keeps its mean loss.
-        mean = mean_loss(shape.recipe.loss, logits, batch.classes, batch.row_mask[:, :, 0])
+        mean = mean_loss(shape.recipe.loss, logits, scaled(batch.truth, statistics), batch.row_mask[:, :, 0])
         loss_and_rows += torch.stack([mean.double() * rows, rows])
     total, rows = group.sum(loss_and_rows)  # [b] each
     return score.result(group.sum), (total / rows).to(batches.dtype)
@@ -39,29 +42,33 @@ def evaluate_predictions(
     shape: ModelShape,
     weights: Weights,
     batches: Batches,
-    labels: Tensor,
+    truth: Tensor,
     masks: Tensor,
     split_of_member: Tensor,
     metrics: Sequence[str],
-) -> tuple[dict[str, Tensor], Tensor]:
+) -> tuple[dict[str, Tensor], Tensor | None]:
     """Compute the scores (metric -> [b]) and the confusion counts [b, true c, predicted c] of each member.
 
-    Only rows of the mask of its split are counted; `masks` [s, n] are the test masks, for example.
+    Only rows of the mask of its split are counted; `masks` [s, n] are the test masks, for example. Confusion counts are
+    for classification only.
     """
-    b, c = len(split_of_member), shape.classes
-    scores, confusion = {name: RunningScore(name, b, c) for name in metrics}, torch.zeros(b * c * c, dtype=torch.long)
+    b, c, task = len(split_of_member), shape.classes, shape.recipe.task
+    scores = {name: RunningScore(name, b, c, task=task) for name in metrics}
+    confusion = torch.zeros(b * c * c, dtype=torch.long) if task == "classification" else None
     adds_up = all(score.adds_up for score in scores.values())
     group = batches.group if adds_up else SINGLE_PROCESS
     chunks = batches.chunks(masks[split_of_member.unique()].any(0), is_shared=adds_up)
     for logits, rows in chunk_logits(shape, weights, chunks, batches.operator):
-        row_mask, classes = masks[:, rows][split_of_member], labels[rows].expand(b, -1)  # [b, m] each
+        row_mask, of_rows = masks[:, rows][split_of_member], truth[rows].expand(b, *[-1] * truth.ndim)  # [b, m, ...]
+        found = logits if task == "classification" else predictions(task, logits, weights)
         for score in scores.values():
-            score.add(logits, classes, row_mask)
-        cells = (torch.arange(b)[:, None] * c + classes) * c + logits.argmax(-1)
-        confusion += torch.bincount(cells[row_mask], minlength=b * c * c)
+            score.add(found, of_rows, row_mask)
+        if confusion is not None:
+            cells = (torch.arange(b)[:, None] * c + of_rows) * c + logits.argmax(-1)
+            confusion += torch.bincount(cells[row_mask], minlength=b * c * c)
 
     def sum_over_processes(counts: Tensor) -> Tensor:  # NCCL adds tensors on GPUs only
         return group.sum(counts.to(batches.device)).cpu()
 
-    found = {name: score.result(sum_over_processes) for name, score in scores.items()}
-    return found, sum_over_processes(confusion).view(b, c, c)
+    results = {name: score.result(sum_over_processes) for name, score in scores.items()}
+    return results, None if confusion is None else sum_over_processes(confusion).view(b, c, c)

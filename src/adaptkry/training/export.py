@@ -108,6 +108,8 @@ def exported_parts(run: Run | Ensemble) -> list[WeightedPart]:
 
 def why_not(recipe: Recipe) -> str | None:
     """Return why a model cannot be exported; None if it can."""
+    if recipe.task != "classification":
+        return f"was trained for the task {recipe.task}, and exported heads return probabilities of classes"
     if recipe.uses_training_labels:
         return "uses the labels of training nodes as inputs"
     if recipe.structure_layer:

@@ -30,6 +30,7 @@ from adaptkry.training.data import (
     GraphData,
     PreparedTraining,
     TrainingData,
+    check_trainable,
     open_data,
     recipes_for,
     training_key,
@@ -48,6 +49,7 @@ from adaptkry.training.results import make_results, mark_chosen
 from adaptkry.training.run import Run, RunInfo
 from adaptkry.training.run_folder import load_run, run_digest, write_ensemble, write_run
 from adaptkry.training.state import Member
+from adaptkry.training.tasks import fixed_statistics, predictions
 
 Trainer = GradientDescent | LogisticRegression
 
@@ -94,6 +96,7 @@ def fit(
     seeds: int = 1,
     restarts: int = 1,
     combine: str = "best",
+    task: str | None = None,
     metrics: str | Sequence[str] | None = None,
     predict: bool = False,
     device: str | torch.device = "auto",
@@ -121,8 +124,11 @@ def fit(
         restarts: number of trainings per split and seed; see `combine`.
         combine: "best" chooses the best of the restarts on validation nodes. "mean" averages the probabilities of all
             trainings of a split, and returns an `Ensemble`. Other values are those of the setting of this name.
+        task: "classification", "multilabel" (labels [n, c] of 0 and 1) or "regression" (targets [n] or [n, t]); None is
+            the task of the graph, which is classification unless it was loaded for another one.
         metrics: names such as ["macro_f1", "accuracy"]: the first chooses epochs, restarts and settings on validation
-            nodes, all are reported. None: the metric of the graph, which is accuracy unless its `info` has another one.
+            nodes, all are reported. None: the metric of the graph, which is accuracy unless its `info` has another one;
+            micro_f1 for several labels and r2 for targets.
         predict: whether to keep the class probabilities of all nodes, in `Run.predicted`; not for basis folders.
         device: "auto", "cpu" or "cuda".
         batch_size: rows per step. None: all rows, or as many as fit if the basis does not fit on the device; 8192 for a
@@ -152,7 +158,7 @@ def fit(
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
     out = None if out is None else checked_path(out, "the output folder")
     is_mean = combine == "mean"
-    source = with_metrics(open_data(data), metrics)
+    source = with_metrics(open_data(data, task=task), metrics)
     if (is_mean or predict) and not isinstance(source, GraphData):
         raise TypeError(
             f"predict=True and combine='mean' need a graph in memory; got the basis folder of {source.name}. Leave "
@@ -160,8 +166,8 @@ def fit(
         )
     splits = resolve_splits(source, splits, count, test=test)
     recipes = recipes_for(source, method, splits, settings)
-    checks.classes(source.labels, source.info.class_names)
-    check_metrics(source.metrics, source.labels, splits, test=test)
+    check_trainable(source)
+    check_metrics(source.metrics, source.truth, splits, test=test)
     shared, basis_mix = common_recipe(recipes)
     device = process_device(choose_device(device))
     trainings = len(recipes) * len(splits) * seeds * restarts
@@ -256,7 +262,9 @@ def make_trainer(
         return LogisticRegression(shape, batches, members, labels=source.labels, masks=masks, metric=metric)  # type: ignore[arg-type]
     mix = None if basis_mix is None else basis_mix.repeat_interleave(len(members) // len(basis_mix), 0)
     labels = training_labels(source.labels, splits, members) if shape.recipe.uses_training_labels else None
-    return GradientDescent(shape, batches, members, metric=metric, basis_mix=mix, labels=labels)
+    fixed = fixed_statistics(members, source.truth, splits, source.info.class_names)
+    fixed |= {name: t for name, t in (("basis_mix", mix), ("labels", labels)) if t is not None}
+    return GradientDescent(shape, batches, members, metric=metric, fixed=fixed)
 
 
 def choose_device(name: str | torch.device) -> torch.device:
@@ -338,9 +346,9 @@ def build_run(
     validation_scores, test_scores = {}, {}
     split_of_member = torch.tensor([member.split for member in members])
 
-    def evaluated(masks: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def evaluated(masks: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
         metrics = source.metrics
-        return evaluate_predictions(shape, best, prepared.batches, source.labels, masks, split_of_member, metrics)
+        return evaluate_predictions(shape, best, prepared.batches, source.truth, masks, split_of_member, metrics)
 
     is_refitted = shape.recipe.is_exact  # on validation nodes too
     if shape.recipe.correct_and_smooth or (len(source.metrics) > 1 and not is_refitted):
@@ -362,10 +370,10 @@ def build_run(
     weights = {name: w.cpu().float() for name, w in best.items()}
     run = Run(members, shape, weights, curves, results, info, saved_inputs=prepared.saved_inputs)
     if predict:
-        run.predicted = predicted_probabilities(shape, best, prepared.batches)
+        run.predicted = predict_all(shape, best, prepared.batches)
     if confusion is not None:
         info.confusion = confusion[run.chosen].sum(0).tolist()
-    if test and run.chosen:
+    if test and run.chosen and source.task == "classification":
         run.calibration = calibrated(run, best, prepared.batches, source.labels, splits)
     return run
 
@@ -381,10 +389,10 @@ def calibrated(run: Run, weights: Weights, batches: Batches, labels: Tensor, spl
     return calibrate(found[: len(chosen)], found[len(chosen) :])
 
 
-def predicted_probabilities(shape: ModelShape, weights: Weights, batches: Batches) -> Tensor:
-    """Predict the class probabilities of all nodes with every member: [b, n, c], on the CPU."""
+def predict_all(shape: ModelShape, weights: Weights, batches: Batches) -> Tensor:
+    """Predict the probabilities or values of all nodes with every member: [b, n, c], on the CPU."""
     parts = [logits for logits, _ in chunk_logits(shape, weights, batches.chunks(), batches.operator)]
-    return torch.cat(parts, 1).float().softmax(-1)
+    return predictions(shape.recipe.task, torch.cat(parts, 1).float(), weights)
 
 
 def _request(

@@ -6,7 +6,7 @@ once and replayed (`cuda_graph.py`). A member that has stopped keeps computing, 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 import numpy as np
@@ -40,8 +40,9 @@ class GradientDescent:
         batches: the source of terms, rows and classes.
         members: splits, seeds and recipes.
         metric: the name of the metric that chooses epochs.
-        basis_mix: [b, r] the share of each of r bases in a member's basis, where members differ in taus.
-        labels: [b, n] the class of each member's training nodes and -1 elsewhere, for recipes that use training labels.
+        fixed: statistics that do not change: `basis_mix` [b, r], the share of each of r bases in a member's basis,
+            where members differ in taus; `labels` [b, n], the class of each member's training nodes and -1 elsewhere,
+            for recipes that use training labels; those of `tasks`.
     """
 
     def __init__(
@@ -51,11 +52,10 @@ class GradientDescent:
         members: Sequence[Member],
         *,
         metric: str = "accuracy",
-        basis_mix: Tensor | None = None,
-        labels: Tensor | None = None,
+        fixed: Mapping[str, Tensor] | None = None,
     ):
         self.shape, self.recipe, self.batches, self.metric = shape, shape.recipe, batches, metric
-        self.score_sign = 1 if pick_metric(metric).greater_is_better else -1
+        self.score_sign = 1 if pick_metric(metric, self.recipe.task).greater_is_better else -1
         self.members, self.group, self.device = list(members), batches.group, batches.device
         self.rates = {name: self._per_member(name) for name in OPTIMISER_SETTINGS}
         self.patience = self._per_member("patience")
@@ -66,8 +66,7 @@ class GradientDescent:
         self.gpu_dropout = self._gpu_dropout()
         self.can_record = self.gpu_dropout is not None and batches.is_fixed
         self.seeds = torch.tensor([m.seed for m in members], device=self.device)
-        fixed = {name: t for name, t in (("basis_mix", basis_mix), ("labels", labels)) if t is not None}
-        self.state = initial_state(shape, members, batches.dtype, self.device, fixed)
+        self.state = initial_state(shape, members, batches.dtype, self.device, dict(fixed or {}))
 
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
         """Train until every member has stopped or a callback returns True; callbacks are called at every check."""

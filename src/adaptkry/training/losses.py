@@ -13,34 +13,52 @@ from adaptkry.spectral.operators import Operator
 from adaptkry.training.batches import Batch, Chunk
 from adaptkry.training.correct_and_smooth import correct_and_smooth
 from adaptkry.training.process_group import ProcessGroup
+from adaptkry.training.tasks import scaled
 
 LossAndGradients = Callable[[Batch, DropoutState], tuple[Tensor, Weights]]
 
 
 def mean_loss(
-    kind: str, logits: Tensor, classes: Tensor, row_mask: Tensor, label_smoothing: Tensor | None = None
+    kind: str,
+    logits: Tensor,
+    truth: Tensor,
+    row_mask: Tensor,
+    label_smoothing: Tensor | None = None,
+    class_weight: Tensor | None = None,
 ) -> Tensor:
     """Average the loss of each member over its real rows.
 
     Args:
-        kind: "cross_entropy" or "binary".
+        kind: "cross_entropy", "binary", "mse" or "mae".
         logits: [b, m, c].
-        classes: [b, m].
+        truth: classes [b, m], labels as 0 and 1 [b, m, c], or scaled targets [b, m, c].
         row_mask: [b, m].
         label_smoothing: [b] for the cross-entropy, as in torch; None is 0 for all members.
+        class_weight: [b, c] the weight of rows by their class, as in torch; None is 1 for all classes.
 
     Returns:
         The loss of each member [b].
     """
-    if kind == "binary":
-        targets = one_hot(classes.clamp(min=0), logits.shape[2]).to(logits.dtype)
-        losses = binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(2)
+    weights, smooth = None if class_weight is None else class_weight.gather(1, truth.clamp(min=0)), None  # [b, m]
+    if kind in ("mse", "mae"):
+        errors = logits - truth.to(logits.dtype)
+        losses = (errors.square() if kind == "mse" else errors.abs()).mean(2)
+    elif kind == "binary":
+        targets = truth if truth.ndim == 3 else one_hot(truth.clamp(min=0), logits.shape[2]).to(logits.dtype)
+        # Labels are float64: the last bits of float32 would depend on the place of a row in the batch.
+        losses = binary_cross_entropy_with_logits(logits.to(targets.dtype), targets, reduction="none").mean(2)
+        losses = losses.to(logits.dtype)
     else:
-        losses = cross_entropy(logits.transpose(1, 2), classes, reduction="none", ignore_index=-1)
+        losses = cross_entropy(logits.transpose(1, 2), truth, reduction="none", ignore_index=-1)
         if label_smoothing is not None:
-            losses = losses.lerp(-logits.log_softmax(2).mean(2), label_smoothing[:, None])
+            scores = logits.log_softmax(2)
+            smooth = -(scores if class_weight is None else scores * class_weight[:, None]).mean(2)
+    losses = losses if weights is None else losses * weights
+    if smooth is not None and label_smoothing is not None:
+        losses = losses.lerp(smooth, label_smoothing[:, None])
     # A batch may hold no row of some member, whose loss is then 0 whatever the other members do.
-    return (losses * row_mask).sum(1) / row_mask.sum(1).clamp(min=1)
+    total = row_mask.sum(1).clamp(min=1) if weights is None else (row_mask * weights).sum(1).clamp(min=1e-30)
+    return (losses * row_mask).sum(1) / total
 
 
 def batch_loss(
@@ -57,7 +75,8 @@ def batch_loss(
     if dropout.visible is not None:  # nodes whose labels are inputs are not fitted
         row_mask = row_mask * ~dropout.visible.gather(1, batch.rows)[:, :, None]
     logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, row_mask, operator, dropout)
-    return mean_loss(shape.recipe.loss, logits, batch.classes, row_mask[:, :, 0], label_smoothing)
+    truth, class_weight = scaled(batch.truth, statistics), statistics.get("class_weight")
+    return mean_loss(shape.recipe.loss, logits, truth, row_mask[:, :, 0], label_smoothing, class_weight)
 
 
 def local_gradients(

@@ -169,7 +169,7 @@ def graph_workload(
     columns, terms, n = column_count(graph, recipe), recipe.term_count, graph.nodes
     item = 8 if model_dtype(graph) == torch.float64 else 4
     term_bytes = float(terms * columns * n * item)
-    shape = ModelShape(recipe, terms, columns, max(graph.classes, 1), n if recipe.structure_layer else 0)
+    shape = ModelShape(recipe, terms, columns, max(graph.outputs, 1), n if recipe.structure_layer else 0)
     inputs = input_bytes(graph, recipe, columns, item)
     if recipe.uses_features_only and inputs == 0:  # the only term is the graph's own array
         term_bytes = 0.0

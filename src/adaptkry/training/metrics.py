@@ -241,11 +241,14 @@ def check_metrics(names: Sequence[str], truth: Tensor, splits: Splits, *, test: 
     """Refuse splits in which a metric is not defined, because some part has nodes of one class only.
 
     Args:
-        names: metrics.
-        truth: the class of each node [n].
+        names: metrics of one task.
+        truth: the class of each node [n], its labels [n, c], or its targets [n, t].
         splits: the splits.
         test: whether test nodes are scored.
     """
+    if truth.ndim == 2:
+        _check_labels(names, truth, splits, test)
+        return
     ranking = [name for name in names if name in ("roc_auc", "average_precision")]
     for part in ("validation", "test") if test and ranking else ("validation",) if ranking else ():
         for split, mask in enumerate(getattr(splits, part)):
@@ -254,6 +257,20 @@ def check_metrics(names: Sequence[str], truth: Tensor, splits: Splits, *, test: 
                 raise ValueError(
                     f"{ranking[0]} needs {part} nodes of two classes or more; those of split {split} all have class "
                     f"{int(found[0])}. Use stratified splits, or another metric."
+                )
+
+
+def _check_labels(names: Sequence[str], truth: Tensor, splits: Splits, test: bool) -> None:
+    """Refuse parts in which no node has a label, or for the ROC-AUC, no label is had by some nodes only."""
+    if not set(names) <= set(METRICS["multilabel"]) or tuple(names) == ("subset_accuracy",):
+        return
+    for part in ("validation", "test") if test else ("validation",):
+        for split, mask in enumerate(getattr(splits, part)):
+            has = truth[mask] == 1  # [m, c]
+            if not bool(has.any(0).any() if "roc_auc" not in names else (has.any(0) & ~has.all(0)).any()):
+                raise ValueError(
+                    f"{names[0]} needs {part} nodes that have some label, and for roc_auc others without it; got none "
+                    f"in split {split}. Use other splits."
                 )
 
 

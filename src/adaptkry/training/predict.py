@@ -22,15 +22,23 @@ from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.training.batches import FolderTerms, SlabBatches, SlabPlan
 from adaptkry.training.calibration import checked_kind, checked_level
-from adaptkry.training.data import FolderData, GraphData, TrainingData, open_data
+from adaptkry.training.data import FolderData, GraphData, TrainingData, open_data, task_of_files
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.folder_recipe import stored_terms
 from adaptkry.training.losses import chunk_logits
-from adaptkry.training.run import Run, averaged, model_probabilities, require_calibration
+from adaptkry.training.run import (
+    Run,
+    as_predictions,
+    averaged,
+    model_probabilities,
+    refuse_sets,
+    require_calibration,
+)
 
 PARQUET = ".parquet"
 OTHER_SUFFIXES = (".json", ".jsonl", ".xlsx", ".xls", ".feather", ".npz", ".npy", ".tsv", ".html")  # not written
 SET_SEPARATOR = " | "
+VALUE = "value("  # columns of predicted targets begin with it
 
 
 def training_data(run: Run | Ensemble, folder: Path | str, **load_options) -> TrainingData:
@@ -72,7 +80,9 @@ def is_predictions(head: bytes) -> bool:
 
 
 def _are_predictions(names: Sequence[str]) -> bool:
-    return "class" in names and any(name.startswith("p(") for name in names)
+    has_values = "label" in names and any(name.startswith(VALUE) for name in names)
+    has_class = any(name == "class" or name.startswith("class(") for name in names)
+    return has_values or (has_class and any(name.startswith("p(") for name in names))
 
 
 def check_predictions_file(path: Path | str, inputs: Iterable[Path | str]) -> Path:
@@ -111,7 +121,7 @@ def write_predictions(path: Path | str, run: Run | Ensemble, data: Any, **option
     def counted() -> Iterator[dict[str, list]]:
         nonlocal count
         for columns in itertools.chain([first], chunks):
-            count += len(columns["class"])
+            count += len(columns["label"])
             yield columns
 
     with replacing(path) as file:
@@ -122,14 +132,15 @@ def write_predictions(path: Path | str, run: Run | Ensemble, data: Any, **option
             table = csv.writer(text, lineterminator="\n")
             table.writerow(first)
             for columns in counted():
-                table.writerows(zip(*map(_cells, columns.values()), strict=True))
+                table.writerows(zip(*(_cells(name, values) for name, values in columns.items()), strict=True))
             text.detach()  # the file is closed by `replacing`
     return count
 
 
-def _cells(values: list) -> list:
-    """Return values as they are written to CSV: numbers with six digits, everything else unchanged."""
-    return [f"{value:.6f}" if isinstance(value, float) else value for value in values]
+def _cells(name: str, values: list) -> list:
+    """Return values as they are written to CSV: shares with six decimals, targets with 12 digits, others unchanged."""
+    form = ".12g" if name.startswith(VALUE) else ".6f"
+    return [f"{value:{form}}" if isinstance(value, float) else value for value in values]
 
 
 def predict_frame(run: Run | Ensemble, data: Any, **options: Any) -> Any:
@@ -154,7 +165,7 @@ def prediction_columns(
     The columns are the node's id (with the name of the user's column, otherwise `node`), `class` (predicted),
     `probability` (of that class), `p(NAME)` of every class, `label` ("known" if the label of the node was given,
     otherwise "predicted"), `agreement` (the share of the trainings, or of the splits of an ensemble, that predict this
-    class) and, with `sets`, `set` (names of classes with " | " between them).
+    class) and, with `sets`, `set` (names of classes with " | " between them). For other tasks see `task_columns`.
 
     Args:
         run: the trained run or ensemble.
@@ -168,9 +179,10 @@ def prediction_columns(
     """
     checks.flag(unlabelled_only, "unlabelled_only")
     if sets is not None:
+        refuse_sets(run.task)
         sets, kind = checked_level(sets), checked_kind(kind)
         require_calibration(run.calibration)
-    source = open_data(data, run.info.layout)
+    source = open_data(data, run.info.layout, task=task_of_files(data, run.task))
     if unlabelled_only and not (source.labels < 0).any():
         raise ValueError(f"unlabelled_only needs nodes without a label; all of {source.name} have one. Leave it out.")
     names = (run.info.class_names or [str(c) for c in range(run.classes)])[: run.classes]
@@ -183,6 +195,10 @@ def prediction_columns(
             continue
         ids, numbers, known, chunk = [ids[i] for i in kept.tolist()], numbers[kept], known[kept], chunk[:, kept]
         p = averaged(chunk, run.calibration if calibrated else None)  # [m, c]
+        if run.task != "classification":
+            label = ["known" if is_known else "predicted" for is_known in known.tolist()]
+            yield {column: ids, **task_columns(run.task, names, p), "label": label}
+            continue
         highest, predicted = p.max(1)
         agreement = (chunk.argmax(-1) == predicted).double().mean(0)
         columns: dict[str, list] = {column: ids, "class": [names[c] for c in predicted.tolist()]}
@@ -194,6 +210,21 @@ def prediction_columns(
             inside = require_calibration(run.calibration).sets(chunk, numbers, sets, kind)
             columns["set"] = [SET_SEPARATOR.join(itertools.compress(names, row)) for row in inside.tolist()]
         yield columns
+
+
+def task_columns(task: str, names: Sequence[str], p: Tensor) -> dict[str, list]:
+    """Return a column of 0 and 1 and one of the probability of each label; or one of the values of each target.
+
+    >>> task_columns("multilabel", ["a", "b"], torch.tensor([[0.75, 0.25]]))
+    {'class(a)': [1], 'class(b)': [0], 'p(a)': [0.75], 'p(b)': [0.25]}
+    >>> task_columns("regression", ["price"], torch.tensor([[2.5]]))
+    {'value(price)': [2.5]}
+    """
+    if task == "regression":
+        return {f"{VALUE}{name})": p[:, t].tolist() for t, name in enumerate(names)}
+    has = as_predictions(task, p)
+    columns = {f"class({name})": has[:, c].tolist() for c, name in enumerate(names)}
+    return columns | {f"p({name})": p[:, c].tolist() for c, name in enumerate(names)}
 
 
 def _model_chunks(
@@ -210,6 +241,10 @@ def _model_chunks(
         yield [ids[i] for i in numbers.tolist()], numbers, data.labels[numbers] >= 0, found
         return
     assert isinstance(data, FolderData)
+    if run.task != "classification":
+        raise TypeError(
+            f"basis folders are for classification; got a run of the task {run.task}. Use the graph itself."
+        )
     if not isinstance(run, Run):
         raise TypeError("an ensemble predicts for graphs in memory; got a basis folder. Use the graph itself.")
     if nodes is not None:

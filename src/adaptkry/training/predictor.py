@@ -55,6 +55,8 @@ class Predictor:
     """
 
     def __init__(self, run: Run | Ensemble, data: Any):
+        if run.task != "classification":
+            raise ValueError(f"a predictor is for classes; got a run of the task {run.task}. Use run.predict(graph).")
         self.run, self._graph = run, open_graph(data, "a predictor", run.info.layout).graph
         self._new_rows: list[Any] = []  # features of nodes that `_graph` lacks
         self._places = node_places(self._graph.info)

@@ -16,16 +16,19 @@ from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.training.batches import term_chunks
 from adaptkry.training.calibration import Calibration, checked_kind, checked_level, tempered
-from adaptkry.training.data import open_graph
+from adaptkry.training.data import open_graph, task_of_files
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.memory_estimate import check_prediction
+from adaptkry.training.metrics import pick_metric
 from adaptkry.training.results import Result
 from adaptkry.training.state import Member
+from adaptkry.training.tasks import FIXED_STATISTICS, predictions
 
 if TYPE_CHECKING:
     from adaptkry.training.predictor import Predictor
 
-STATISTICS = ("norm", "basis_mix", "labels")  # prefixes of names that are saved with the weights, but not learned
+# prefixes of names that are saved with the weights, but not learned
+STATISTICS = ("norm", "basis_mix", "labels", *FIXED_STATISTICS)
 
 
 @dataclass
@@ -85,6 +88,11 @@ class Run:
         return self.shape.classes
 
     @property
+    def task(self) -> str:
+        """What is predicted: "classification", "multilabel" or "regression"."""
+        return self.shape.recipe.task
+
+    @property
     def features(self) -> int:
         """Number of feature columns of the training data, without columns that were computed from the graph."""
         return self.shape.features if self.info.features is None else self.info.features
@@ -139,7 +147,7 @@ class Run:
 
     @torch.no_grad()
     def member_probabilities(self, data: Any) -> Tensor:
-        """Predict class probabilities with every member: [b, n, c].
+        """Predict class probabilities (of other tasks: label probabilities, or values) with every member: [b, n, c].
 
         Args:
             data: a graph in memory, possibly with new nodes, or anything else that `fit` accepts except basis folders.
@@ -149,11 +157,12 @@ class Run:
         inputs = self.inputs(data)
         chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
         parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
-        return torch.cat(parts, 1).softmax(-1)
+        return predictions(self.task, torch.cat(parts, 1), self.weights)
 
     def inputs(self, data: Any) -> Inputs:
         """Compute the inputs of the model for a graph, with the scaling of the training graph."""
-        graph, scaling = self.checked(open_graph(data, "predict", self.info.layout).graph)
+        source = open_graph(data, "predict", self.info.layout, task=task_of_files(data, self.task))
+        graph, scaling = self.checked(source.graph)
         return model_inputs(graph, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
 
     def checked(self, graph: Graph) -> tuple[Graph, Scaling | None]:
@@ -165,9 +174,9 @@ class Run:
                 f"this run was trained on {self.features} features{self._names()}; got a graph with {width}. Use the "
                 "same features."
             )
-        if graph.classes > self.shape.classes:
+        if graph.outputs > self.shape.classes:
             raise ValueError(
-                f"this run has {self.shape.classes} classes; got a graph with {graph.classes}. Train on all classes."
+                f"this run has {self.shape.classes} classes; got a graph with {graph.outputs}. Train on all classes."
             )
         self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
@@ -211,15 +220,21 @@ class Run:
     def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
         """Predict class probabilities, averaged over the chosen members: [n, c].
 
+        For the task multilabel they are the probabilities of labels; for regression use `predict`.
+
         Args:
             data: as in `fit`.
             calibrated: whether to apply temperature scaling (see `training/calibration.py`), if the run has it.
         """
+        refuse_values(self.task)
         return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
 
     def predict(self, data: Any) -> Tensor:
-        """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes."""
-        return self.probabilities(data).argmax(1)
+        """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes.
+
+        For the task multilabel the labels as 0 and 1 [n, c]; for regression the values [n, t], or [n] of one target.
+        """
+        return as_predictions(self.task, averaged(model_probabilities(self.weighted_parts(), data), self.calibration))
 
     def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
         """Predict a set of classes for every node, which holds its class with about this probability: bool [n, c].
@@ -293,8 +308,10 @@ WeightedPart = tuple[Run, Tensor]  # members, and the weight of each of them in 
 
 def model_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
     """Predict class probabilities with every model (chosen member, or split of an ensemble): [v, n, c]."""
-    graph = open_graph(data, "predict", parts[0][0].info.layout)
-    return torch.stack([torch.einsum("vb,bnc->vnc", w, part.member_probabilities(graph)) for part, w in parts]).sum(0)
+    first = parts[0][0]
+    graph = open_graph(data, "predict", first.info.layout, task=task_of_files(data, first.task))
+    found = [(w, part.member_probabilities(graph)) for part, w in parts]
+    return torch.stack([torch.einsum("vb,bnc->vnc", w.to(p.dtype), p) for w, p in found]).sum(0)
 
 
 def averaged(models: Tensor, calibration: Calibration | None) -> Tensor:
@@ -314,10 +331,32 @@ def require_calibration(calibration: Calibration | None) -> Calibration:
 
 def prediction_sets(run: Any, data: Any, level: float, kind: str) -> Tensor:
     """Return the prediction sets of a run or an ensemble: bool [n, c]."""
+    refuse_sets(run.task)
     level, kind = checked_level(level), checked_kind(kind)
     calibration = require_calibration(run.calibration)
     models = model_probabilities(run.weighted_parts(), data)
     return calibration.sets(models, torch.arange(models.shape[1]), level, kind)
+
+
+def as_predictions(task: str, found: Tensor) -> Tensor:
+    """Turn mean probabilities or values [n, c] into classes [n], labels [n, c] or values [n, t] (or [n])."""
+    if task == "classification":
+        return found.argmax(1)
+    if task == "multilabel":
+        return (found > 0.5).long()
+    return found[:, 0] if found.shape[1] == 1 else found
+
+
+def refuse_sets(task: str) -> None:
+    """Refuse prediction sets of other tasks than classification."""
+    if task != "classification":
+        raise ValueError(f"prediction sets are sets of classes; got a run of the task {task}. Leave them out.")
+
+
+def refuse_values(task: str) -> None:
+    """Refuse probabilities of a regression."""
+    if task == "regression":
+        raise ValueError("probabilities are of classes or labels; got a run of the task regression. Use predict.")
 
 
 def require_success(results: Sequence[Result], chosen: list[int]) -> list[int]:
@@ -333,7 +372,8 @@ def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     """Return one line: the mean and standard deviation of the test scores of the chosen results."""
     scores = [(result.test_scores or {}) | {info.metric: result.test} for result in chosen if result.test is not None]
     names = info.metrics or [info.metric]
-    means = [f"{name} {mean_text([one[name] for one in scores if name in one])} %" for name in names]
+    task = chosen[0].settings.get("task", "classification") if chosen else "classification"
+    means = [f"{name} {mean_text([one[name] for one in scores if name in one], name, task)}" for name in names]
     splits = len({result.split for result in chosen})
     count = "one training" if len(scores) == 1 else f"mean ± std over {len(scores)} trainings"
     count = "" if name.startswith("ensemble") else f"{count}, "  # an ensemble has one result per split
@@ -344,12 +384,14 @@ def summary_line(name: str, chosen: Sequence[Result], info: RunInfo) -> str:
     return f"{name} on {info.graph}: test {', '.join(means)} ({over})"
 
 
-def mean_text(scores: Sequence[float | None]) -> str:
-    """Return mean and standard deviation of scores in per cent, as text.
+def mean_text(scores: Sequence[float | None], metric: str = "accuracy", task: str = "classification") -> str:
+    """Return mean and standard deviation of scores as text: shares in per cent, other metrics as they are.
 
-    >>> mean_text([0.5, 0.7]), mean_text([])
-    ('60.00 ± 14.14', '-')
+    >>> mean_text([0.5, 0.7]), mean_text([]), mean_text([2.5], "rmse", "regression")
+    ('60.00 ± 14.14 %', '- %', '2.5')
     """
-    known = np.array([score for score in scores if score is not None]) * 100
-    spread = f" ± {known.std(ddof=1):.2f}" if len(known) > 1 else ""
-    return f"{known.mean():.2f}{spread}" if len(known) else "-"
+    is_share = pick_metric(metric, task).is_share
+    known = np.array([score for score in scores if score is not None]) * (100 if is_share else 1)
+    digits, unit = (".2f", " %") if is_share else (".4g", "")
+    spread = f" ± {known.std(ddof=1):{digits}}" if len(known) > 1 else ""
+    return (f"{known.mean():{digits}}{spread}" if len(known) else "-") + unit

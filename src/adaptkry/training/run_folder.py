@@ -35,6 +35,7 @@ from adaptkry.training.metrics import pick_metric
 from adaptkry.training.results import Result
 from adaptkry.training.run import Run, RunInfo
 from adaptkry.training.state import CURVES, Member
+from adaptkry.training.tasks import FIXED_STATISTICS
 
 FORMAT = 7  # version of the run folder's format
 DOCUMENT = "run.json"
@@ -42,7 +43,8 @@ RESULT_ROWS = "rows.jsonl"
 CALIBRATION = "calibration.safetensors"
 MEMBERS = "members"  # folder of the parts of an ensemble
 INPUTS = "inputs/"  # prefix of the saved inputs in weights.safetensors
-ADDED = ("basis_mix", "labels")  # tensors of some runs besides the weights of the model and the statistics of norms
+# tensors of some runs besides the weights of the model and the statistics of norms
+ADDED = ("basis_mix", "labels", *FIXED_STATISTICS)
 TEMPERATURES_KEY = "temperatures"  # in calibration.safetensors, beside the scores
 RUN_REMEDY = "Restore the folder, or train again."
 
@@ -316,7 +318,7 @@ def _has_type(value: Any, hint: Any) -> bool:
 def _check_run(run: Run) -> None:
     """Refuse parts that do not belong together."""
     shape, info, b = run.shape, run.info, len(run.members)
-    _check_info(info, shape.classes, run.features)
+    _check_info(info, shape.classes, run.features, run.task)
     _require(b > 0, "a run has at least one member")
     _require([(m.split, m.seed) for m in run.members] == [(r.split, r.seed) for r in run.results], "a row per member")
     _require(len(info.hop_scale) == shape.terms == shape.recipe.term_count, "a scale per term")
@@ -347,16 +349,19 @@ def _check_inputs(run: Run) -> None:
     sizes |= {"node_ids": (32,), "degree_scaling": (2, len(maps))} | {name: (nodes, recipe.structure) for name in maps}
     _require(all(t.shape == sizes[name] for name, t in saved.items()), "saved inputs of the right shape")
     mixed = run.shape.terms if recipe.is_exact else len(recipe.taus)
-    for name, size in (("basis_mix", mixed), ("labels", nodes)):
+    outputs = [(name, run.classes) for name in FIXED_STATISTICS]
+    for name, size in (("basis_mix", mixed), ("labels", nodes), *outputs):
         _require(name not in run.weights or run.weights[name].shape == (b, size), f"a row of {name} per member")
     _require("labels" in run.weights or not recipe.uses_training_labels, "labels, which its recipe uses")
     _require("basis_mix" in run.weights or not recipe.is_exact, "basis_mix, which its recipe uses")
+    is_scaled = {"target_mean", "target_std"} <= run.weights.keys()
+    _require(is_scaled or recipe.task != "regression", "the scaling of targets, which its recipe uses")
 
 
-def _check_info(info: RunInfo, classes: int, features: int) -> None:
+def _check_info(info: RunInfo, classes: int, features: int, task: str) -> None:
     """Refuse names and sizes that do not fit."""
     for name in [info.metric, *(info.metrics or ())]:
-        pick_metric(name)
+        pick_metric(name, task)
     _require(info.class_names is None or len(info.class_names) >= classes, "a name per class")
     _require(info.feature_names is None or len(info.feature_names) == features, "a name per feature")
     layout = None if info.layout is None else Layout.from_dict(info.layout)
@@ -381,7 +386,7 @@ def _check_shares(ensemble: Ensemble) -> None:
     expected = [0.0 if result.validation is None else 1.0 for result in results]
     _require(np.allclose(totals, expected, rtol=0, atol=1e-6), "shares that add up to 1")
     if parts:
-        _check_info(ensemble.info, ensemble.classes, ensemble.features)
+        _check_info(ensemble.info, ensemble.classes, ensemble.features, ensemble.task)
 
 
 def _require(is_right: bool, what: str) -> None:

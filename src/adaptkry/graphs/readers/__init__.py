@@ -46,7 +46,7 @@ def read(data, **options) -> Graph:
     Args:
         data: path, list of paths (edges first), data frames of edges and nodes, PyG `Data`, or NetworkX graph.
         **options: for all: `directed` (by default as in the matrix, `Data` or NetworkX graph; lists of edges are
-            undirected), `name`, `metric`.
+            undirected), `name`, `metric`, `task` ("multilabel" or "regression" for other labels than classes).
 
             For tables: `nodes`, the file or data frame of nodes; the names of columns `source`, `target`,
             `weight_column`, `id_column` and `label_column`; `features`, the columns that are features (by default all
@@ -109,9 +109,11 @@ def _log_labels(graph: Graph, where: str) -> None:
     These are classes without nodes, classes whose names often mean that a label is unknown, and names that differ only
     in case or as the same number is written.
     """
-    sizes, unknown = checks.class_sizes(graph.y).tolist(), int((graph.y < 0).sum())
-    if sizes and unknown:
+    sizes, unknown = checks.class_sizes(graph.y).tolist(), int((graph.known < 0).sum())
+    if (sizes or graph.targets is not None) and unknown:
         logger.info("%s: %d of %d nodes have no label", where, unknown, graph.nodes)
+    if graph.targets is not None:
+        return
     for name, size in zip(graph.info.class_names or (), sizes, strict=False):
         if name.lower() in UNKNOWN_LIKE:
             logger.warning(

@@ -4,6 +4,7 @@ import io
 import zipfile
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ KEYS: dict[str, tuple[str, ...]] = {  # array -> names that it may have in an .n
     "test": ("test", "test_mask", "test_masks"),
     "node_ids": ("node_ids", "node_names"),
     "feature_names": ("feature_names", "attr_names"),
-    **{name: (name,) for name in ("directed", "name", "metric", "class_names")},
+    **{name: (name,) for name in ("directed", "name", "metric", "class_names", "task")},
     **{f"{m}_{part}": (f"{m}_{part}", f"{m}_matrix.{part}") for m in ("adj", "attr") for part in CSR_PARTS},
 }
 KNOWN = {key: what for what, keys in KEYS.items() for key in keys}  # name in an .npz -> array
@@ -57,6 +58,7 @@ def read_npz(path: Path, *more: Path, **options) -> Graph:
 def _from_arrays(path: Path, known: Mapping[str, np.ndarray], directed: bool | None = None, **options) -> Graph:
     """A graph from named arrays; labels are class numbers or text, which is numbered."""
     labels, names = known.get("labels"), known.get("class_names")
+    options["task"] = str(options.get("task") or _value(known, "task", "classification"))
     if labels is not None and labels.dtype.kind in "US":
         if labels.ndim != 1:
             raise ValueError(f"labels that are text must have shape [n]; got {list(labels.shape)}. Reshape them.")
@@ -207,7 +209,14 @@ def graph_of_matrix(matrix, features, labels, *, weighted: bool, directed: bool 
 
 
 def read_matrix(
-    path: Path, *more: Path, features=None, labels=None, directed: bool | None = None, name=None, metric="accuracy"
+    path: Path,
+    *more: Path,
+    features=None,
+    labels=None,
+    directed: bool | None = None,
+    name=None,
+    metric="accuracy",
+    task: str = "classification",
 ) -> Graph:
     """Read an adjacency matrix, weighted unless every entry is 1, and files of features and of labels.
 
@@ -227,14 +236,20 @@ def read_matrix(
                 "each only."
             )
     features, labels = _opened(features), _opened(labels)
+    if task != "classification" and isinstance(labels, _File) and labels.classes is not None:
+        raise ValueError(
+            f"beside a matrix, labels of the task {task} must be numbers in an .npy file; got {labels.path}. "
+            "Write them with np.save, or the graph as an .npz."
+        )
     matrix = _array(path)
     nodes = matrix.shape[0]
-    x, y = _checked(features, checks.features, nodes), _checked(labels, checks.labels, nodes)
+    check = checks.labels if task == "classification" else partial(checks.targets, task=task)
+    x, y = _checked(features, checks.features, nodes), _checked(labels, check, nodes)
     weighted = not bool(np.all(matrix.data == 1))
     names = (labels.classes, labels.ids) if isinstance(labels, _File) else (None, None)
     with error_prefix(path):
         info = Info(name or graph_name(path), metric, None, *names)
-        return graph_of_matrix(matrix, x, y, weighted=weighted, directed=directed, info=info)
+        return graph_of_matrix(matrix, x, y, weighted=weighted, directed=directed, info=info, task=task)
 
 
 class _File(NamedTuple):
@@ -376,7 +391,8 @@ def write_npz(graph: Graph, path: str | Path) -> Path:
         "adj_shape": (graph.nodes, graph.nodes),
         "directed": graph.is_directed,
         **_feature_arrays(graph.features),
-        "labels": graph.y,
+        "labels": graph.y if graph.targets is None else graph.targets,
+        "task": None if graph.targets is None else graph.task,
         **(info.masks or {}),
         **{key: getattr(info, key) for key in ("name", "metric", *NAME_ARRAYS)},
     }

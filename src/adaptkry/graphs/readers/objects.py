@@ -58,20 +58,27 @@ def is_networkx(data) -> bool:
 
 
 def from_networkx(
-    graph, *, weight: str | None = "weight", name: str | None = None, metric: str = "accuracy", **options
+    graph,
+    *,
+    weight: str | None = "weight",
+    name: str | None = None,
+    metric: str = "accuracy",
+    task: str = "classification",
+    **options,
 ) -> Graph:
     """A graph from a NetworkX graph, with features and labels from its node attributes.
 
     Features are the node attribute `x` or `features` (a number or an array), labels the attribute `y` or `label`
-    (integers, or text that is numbered); nodes without this attribute are unlabelled. Edge weights are the attribute
+    (integers, or text that is numbered; numbers or lists of numbers for other tasks than classification); nodes without
+    this attribute are unlabelled. Edge weights are the attribute
     `weight`, 1 for edges without it; `weight=None` ignores weights.
     """
-    classes, class_names = _labels(graph)
+    classes, class_names = _labels(graph) if task == "classification" else (_targets(graph), None)
     names = tuple(map(str, graph.nodes))
     info = Info(name or graph.name or "graph", metric, None, class_names, names)
     is_weighted = weight != "weight" or any(weight in attributes for *_, attributes in graph.edges(data=True))
     return Graph.from_networkx(
-        graph, _features(graph), classes, weight=weight if is_weighted else None, info=info, **options
+        graph, _features(graph), classes, weight=weight if is_weighted else None, info=info, task=task, **options
     )
 
 
@@ -103,6 +110,18 @@ def _features(graph) -> np.ndarray | None:
             f"features must be vectors of one length; got shapes {sorted(map(list, widths))}. Pad or flatten them."
         )
     return np.stack(rows)
+
+
+def _targets(graph) -> np.ndarray | None:
+    """Labels or targets of each node [n, t], NaN if it has none."""
+    values = _attribute(graph, LABEL_ATTRIBUTES)
+    if values is None:
+        return None
+    width = max(np.size(value) for value in values.values())
+    rows = [np.ravel(values.get(node, np.full(width, np.nan))) for node in graph.nodes]
+    if any(len(row) != width or row.dtype.kind not in "iufb" for row in rows):
+        raise ValueError(f"targets must be {width} numbers for every node that has some; got others. Correct them.")
+    return np.stack(rows).astype(np.float64)
 
 
 def _labels(graph) -> tuple[np.ndarray | None, tuple[str, ...] | None]:

@@ -13,7 +13,7 @@ import torch
 
 from adaptkry.common.lookup import pick, shortened, some
 from adaptkry.graphs.graph import Graph, Info
-from adaptkry.graphs.readers.columns import apply_columns, as_number, as_numbers, encode_columns
+from adaptkry.graphs.readers.columns import DescribeRow, apply_columns, as_number, as_numbers, encode_columns
 from adaptkry.graphs.readers.layout import MISSING, Layout
 from adaptkry.graphs.readers.paths import error_prefix, graph_name
 from adaptkry.graphs.readers.table_files import Table, open_table
@@ -44,9 +44,13 @@ def read_tables(
     directed: bool | None = None,
     name: str | None = None,
     metric: str = "accuracy",
+    task: str = "classification",
     layout: Layout | Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Read a table of edges and a table of nodes; without the latter, the nodes are those in the edges."""
+    """Read a table of edges and a table of nodes; without the latter, the nodes are those in the edges.
+
+    For other tasks than classification `label_column` may be a comma-separated list of columns of numbers.
+    """
     node_tables = [*more, *([] if nodes is None else [nodes])]
     if len(node_tables) > 1:
         raise ValueError(
@@ -65,7 +69,7 @@ def read_tables(
     _check_distinct(table, {"source": used.source, "target": used.target, "weight_column": used.weight_column})
     ends = {"--source": used.source, "--target": used.target}
     found = [table.ids(end, ENDS, option) for option, end in ends.items()]
-    choice = ColumnChoice(label_column, features, ignore, categories, is_fixed=layout is not None)
+    choice = ColumnChoice(label_column, features, ignore, categories, is_fixed=layout is not None, task=task)
     if node_tables:
         ids, x, labels, used = _nodes(open_table(node_tables[0], "nodes"), used, choice)
     else:
@@ -81,7 +85,7 @@ def read_tables(
         table.where, "columns", [key for key in table.columns if key not in {*ends.values(), used.weight_column}]
     )
     with error_prefix(table.where):
-        return Graph(pairs, x, labels, nodes=len(ids), weights=weights, directed=used.directed, info=info)
+        return Graph(pairs, x, labels, nodes=len(ids), weights=weights, directed=used.directed, info=info, task=task)
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class ColumnChoice:
     ignore: Sequence[str] = ()
     categories: Sequence[str] = ()
     is_fixed: bool = False
+    task: str = "classification"
 
 
 def _check_no_nodes(table: Table, used: Layout, choice: ColumnChoice, id_column: str | None) -> None:
@@ -136,18 +141,18 @@ def log_unused(where: Path | str, what: str, names: Iterable[str]) -> None:
 def _nodes(
     table: Table, used: Layout, choice: ColumnChoice
 ) -> tuple[list[str], np.ndarray | None, np.ndarray | None, Layout]:
-    """Ids, features [n, d] and labels [n] of the nodes, None for missing ones, and the layout with what was found."""
+    """Ids, features [n, d] and labels [n] (or [n, t]) of the nodes, None for missing ones, and the layout found."""
     key = used.id_column
     ids = table.ids(key, "node ids", "--id-column")
     repeated, times = Counter(ids).most_common(1)[0]
     if times > 1:
         raise ValueError(f"{table.where}: node ids must differ; {repeated!r} occurs {times} times. Delete other rows.")
-    label = _label_name(table, used, choice)
-    _check_distinct(table, {"id_column": key, "label_column": label})
-    names = _feature_names(table, used, choice, {key, label})
-    log_unused(
-        table.where, "columns", [name for name in table.columns if name not in {key, label, *names, *choice.ignore}]
-    )
+    of_labels = _label_names(table, used, choice)
+    labelled = {f"label_column {i}" if i > 1 else "label_column": name for i, name in enumerate(of_labels, 1)}
+    _check_distinct(table, {"id_column": key, **labelled})
+    names = _feature_names(table, used, choice, {key, *of_labels})
+    used_names = {key, *of_labels, *names, *choice.ignore}
+    log_unused(table.where, "columns", [name for name in table.columns if name not in used_names])
 
     def describe_row(row: int) -> str:
         return f"node {ids[row]!r}"
@@ -159,10 +164,27 @@ def _nodes(
         x, columns = encode_columns(table, names, choice.categories, used.missing, describe_row)
         used = replace(used, columns=columns)
     labels = None
-    if label:
-        labels, classes = encode(texts(table.columns[label]), used.classes)
-        used = replace(used, label_column=label, classes=classes)
+    if of_labels and choice.task == "classification":
+        labels, classes = encode(texts(table.columns[of_labels[0]]), used.classes)
+        used = replace(used, label_column=of_labels[0], classes=classes)
+    elif of_labels:
+        labels = np.stack([_targets(table, name, choice.task, describe_row) for name in of_labels], 1)
+        used = replace(used, label_column=",".join(of_labels), classes=tuple(of_labels))
     return ids, x, labels, used
+
+
+def _targets(table: Table, name: str, task: str, describe_row: DescribeRow) -> np.ndarray:
+    """A column of targets, or of one label as 0 and 1 [n]; NaN if missing."""
+    column = table.columns[name]
+    numbers = as_numbers(column)
+    if numbers is None:
+        row, value = next((i, v) for i, v in enumerate(column.tolist()) if as_number(v) is None)
+        remedy = "Use 1 for yes and 0 for no, a column per label." if task == "multilabel" else "Correct it."
+        raise ValueError(
+            f"{table.where}: column {name!r} must hold numbers for the task {task}; {describe_row(row)} has "
+            f"{value!r:.60}. {remedy}"
+        )
+    return numbers
 
 
 def _feature_names(table: Table, used: Layout, choice: ColumnChoice, others: Iterable[str | None]) -> list[str]:
@@ -224,15 +246,23 @@ def _weight_name(table: Table, given: str | None, layout: Layout | None) -> str 
     return name if is_known else _column_called(table, "weight", WEIGHT_LIKE, "edge weights", "--weight-column")
 
 
-def _label_name(table: Table, used: Layout, choice: ColumnChoice) -> str | None:
-    """The column of labels; None if there is none, as in files of new nodes."""
+def _label_names(table: Table, used: Layout, choice: ColumnChoice) -> list[str]:
+    """The columns of labels, one for classification; none if there are none, as in files of new nodes."""
+
+    def listed(text: str) -> list[str]:
+        return [text] if choice.task == "classification" else [name.strip() for name in text.split(",")]
+
     if choice.label_column is not None:
-        table.column(choice.label_column, "labels", "--label-column")
-        return choice.label_column
+        names = listed(choice.label_column)
+        for name in names:
+            table.column(name, "labels", "--label-column")
+        return names
     if choice.is_fixed and used.label_column is not None:
-        return used.label_column if used.label_column in table.columns else None
+        names = listed(used.label_column)
+        return names if {*names} <= table.columns.keys() else []
     others = {used.id_column, *choice.ignore, *(choice.features or ())}
-    return _column_called(table, "label", LABEL_LIKE, "labels", "--label-column", others)
+    name = _column_called(table, "label", LABEL_LIKE, "labels", "--label-column", others)
+    return [] if name is None else [name]
 
 
 def _column_called(

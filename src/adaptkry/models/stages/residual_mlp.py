@@ -1,4 +1,4 @@
-"""The MLP of AdaptKry: residual dense layers without bias, optionally with batch norm or layer norm."""
+"""The MLP of AdaptKry: residual dense layers, optionally with batch norm or layer norm."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class ResidualMLP(Stage):
     """Dense layers without bias: dropout before each, residual if widths agree, ReLU after all but the last.
 
-    With `label_hops`, a learned map of propagated training labels is added to the first layer.
+    With `label_hops`, a learned map of propagated training labels is added to the first layer. The last layer has an
+    intercept if the task is not classification: labels and targets have means that differ from those of the features.
     """
 
     def width(self, shape: ModelShape, width: int) -> int:
@@ -37,6 +38,8 @@ class ResidualMLP(Stage):
             weights[f"layer{layer}"] = uniform(generator, 1 / math.sqrt(outputs), inputs, outputs)
             if layer < layers - 1:
                 weights |= norm_weights(shape.recipe, layer, outputs)
+        if shape.recipe.task != "classification":
+            weights["intercept"] = torch.zeros(1, shape.classes)
         if shape.recipe.label_hops:
             weights["labels"] = uniform(generator, 1 / math.sqrt(widths[1]), label_width(shape), widths[1])
         if shape.recipe.structure_layer:
@@ -59,7 +62,7 @@ class ResidualMLP(Stage):
             if x.shape[-1] == z.shape[-1]:
                 z = z + x
             z = z if is_last else torch.relu(z)
-        return z
+        return z if recipe.task == "classification" else z + context.weight("intercept")
 
 
 def structure_layer(context: StageContext) -> Tensor:
