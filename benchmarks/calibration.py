@@ -4,7 +4,8 @@
 
 For each graph AdaptKry is trained with its published settings on the published splits (`class_balanced`: as many
 training nodes of each class, so that the classes have other shares among test nodes than among validation nodes) and on
-stratified splits. Calibration errors, coverage and sizes are those of the test nodes, averaged over the splits.
+stratified splits. Temperature and thresholds come from validation nodes; calibration errors, coverage and sizes of sets
+are those of the test nodes, averaged over the splits.
 """
 
 import argparse
@@ -25,6 +26,7 @@ def measure(name: str, scheme: str, epochs: int, count: int) -> dict:
     facts = {key: value for key, value in run.calibration.facts.items() if not key.startswith("reliability")}
     return {
         "benchmark": "calibration", "graph": name, "scheme": scheme, "epochs": epochs, "splits": count,
+        "validation_nodes": run.results[0].validation_nodes, "test_nodes": run.results[0].test_nodes,
         "test": float(run.test_scores.mean()), **facts, **provenance("cpu"),
     }  # fmt: skip
 
