@@ -16,6 +16,7 @@ from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics
 from adaptkry.models.stages.base import weight_name
 from adaptkry.models.weighted_sum import SumAtRows, WeightedSum, weighted_sum
+from adaptkry.training.batches import aligned_columns
 
 T, N, D, B, M = 4, 9, 5, 3, 6
 
@@ -74,6 +75,22 @@ def test_dropped_sum_and_its_gradient_equal_those_of_separately_dropped_hops(par
         torch.autograd.grad((z * cotangent).sum(), w)[0] for z in (found, torch.stack(expected))
     )
     torch.testing.assert_close(gradient, expected_gradient)
+
+
+def test_columns_of_zeros_that_align_rows_for_a_gpu_change_nothing():
+    graph = csbm(60, features=14)
+    given = recipe("adaptkry", hidden=16, layers=2, degree=2)  # with 16 columns a residual connection would fit
+    assert given.reads_padded_columns
+    assert not replace(given, per_channel=True).reads_padded_columns
+    terms = model_inputs(graph, given).terms
+    shape = ModelShape(given, len(terms), terms.shape[2], 2)
+    weights = batched.initial_weights(shape, [(0, given), (1, given)])
+    rows = torch.arange(60).expand(2, -1)
+    arguments = (rows, torch.ones(2, 60, 1))
+    expected = batched.logits(shape, weights, {}, terms, *arguments)
+    aligned = aligned_columns(terms)
+    assert aligned.shape[2] == 16
+    torch.testing.assert_close(batched.logits(shape, weights, {}, aligned, *arguments), expected)
 
 
 def varying_weights(per):

@@ -255,6 +255,12 @@ class Recipe:
         return self.tied and is_sum and len(self.directions) == 1 and not self.needs_operator and not self.hop_norm
 
     @property
+    def reads_padded_columns(self) -> bool:
+        """Whether the model gives the same results if the terms have more columns, which are 0."""
+        kinds = [type(stage) for stage in self.stages]
+        return kinds == [CombineHops, ResidualMLP] and self.combine_hops == "sum" and not self.per_channel
+
+    @property
     def per_member(self) -> frozenset[str]:
         """Settings in which members of one batch may differ."""
         return frozenset() if self.is_exact else PER_MEMBER

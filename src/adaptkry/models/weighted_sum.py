@@ -11,17 +11,28 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from adaptkry.models.dropout import DropoutState, dropout, is_kept, random_numbers, rows_in_cache, slices
+from adaptkry.spectral.kernels import fused_kernels
 
 
-def weighted_sum(w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState | None) -> Tensor:
+def weighted_sum(
+    w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState | None, row_mask: Tensor | None = None
+) -> Tensor:
     """Compute sum_k w_k F_k at the rows [b, m] of each member, with filter dropout if any: [b, m, d].
 
     The weights are [b, T], or [b, m, 1, T] if they depend on the row, or [b, 1, d, T] if they depend on the channel.
+    Rows that pad a member, where `row_mask` [b, m, 1] is 0, may have any finite value.
     """
     if w.ndim == 4:
         return VaryingSum.apply(w, basis, rows, dropout)  # type: ignore[return-value]
     if dropout is not None and not dropout.is_active("filter_dropout"):
         dropout = None
+    kernels = fused_kernels() if basis.device.type == "cuda" and w.dtype == torch.float32 else None
+    if kernels:
+        is_real = torch.ones_like(rows, dtype=torch.bool) if row_mask is None else row_mask[:, :, 0] > 0
+        gpu = dropout.gpu if dropout else None
+        seeds, rates = (gpu.seeds(0), gpu.rates["filter_dropout"]) if gpu else (None, None)
+        places = kernels.places_of(rows, is_real, basis.shape[1])
+        return kernels.TritonSumAtRows.apply(w, basis, places, rows.shape[1], seeds, rates)
     if dropout is None and (basis.device.type != "cpu" or torch.compiler.is_compiling()):
         return WeightedSum.apply(w, basis, rows)  # type: ignore[return-value]
     if dropout and dropout.gpu:

@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from adaptkry.outofcore.basis_reader import BasisReader, RowRange
 from adaptkry.spectral.operators import Operator
@@ -26,6 +27,7 @@ from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 DEFAULT_BATCH_SIZE = 8192  # rows per step
 SLAB_BYTES = 64 * 2**20  # size of a slab, unless a batch is larger
+COLUMNS_ALIGNED = 16  # numbers: 32 bytes in bfloat16, 64 in float32
 CHUNK_ROWS = 512  # rows predicted at once
 
 
@@ -129,6 +131,11 @@ class FullBatch:
     def chunks(self, mask: Tensor | None = None, *, is_shared: bool = False) -> Iterator[Chunk]:  # noqa: ARG002
         """Yield all rows, a few at a time, or at once for a model with an operator."""
         return term_chunks(self.terms, self.operator, self.device)
+
+
+def aligned_columns(terms: Tensor) -> Tensor:
+    """Add columns of zeros to terms [T, n, d], so that the size of a row suits the tensor cores of a GPU."""
+    return pad(terms, (0, -terms.shape[2] % COLUMNS_ALIGNED))
 
 
 def term_chunks(terms: Tensor, operator: Operator | None, device: torch.device | str) -> Iterator[Chunk]:

@@ -29,6 +29,7 @@ from adaptkry.models.suggest import INPUT_SETTINGS, suggest
 from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.outofcore.manifest import is_kind
+from adaptkry.spectral.kernels import fused_kernels
 from adaptkry.training.batches import (
     DEFAULT_BATCH_SIZE,
     SLAB_BYTES,
@@ -38,6 +39,7 @@ from adaptkry.training.batches import (
     InMemoryTerms,
     SlabBatches,
     SlabPlan,
+    aligned_columns,
 )
 from adaptkry.training.folder_recipe import folder_recipe, stored_terms
 from adaptkry.training.memory_estimate import Workload, batch_size_that_fits, graph_workload
@@ -270,7 +272,9 @@ class GraphData:
             plan = SlabPlan(self.labels >= 0, 1, batch_size)
             batches: Batches = SlabBatches(InMemoryTerms(inputs.terms), plan, *data)
         else:
-            batches = FullBatch(inputs.terms, *data, inputs.operator, propagates_features=recipe.propagates)
+            is_padded = torch.device(device).type == "cuda" and fused_kernels() and recipe.reads_padded_columns
+            terms = aligned_columns(inputs.terms) if is_padded else inputs.terms
+            batches = FullBatch(terms, *data, inputs.operator, propagates_features=recipe.propagates)
         scaling = None if inputs.scaling is None else [part.tolist() for part in inputs.scaling]
         batching, hop_scale = {"batch_size": batch_size}, inputs.hop_scale.tolist()
         return PreparedTraining(shape, batches, batching, hop_scale, scaling, inputs.saved)

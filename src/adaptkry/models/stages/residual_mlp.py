@@ -52,17 +52,24 @@ class ResidualMLP(Stage):
         recipe = context.shape.recipe
         for layer in range(recipe.layers):
             z = context.drop(z, "mlp_dropout", layer + 1)
-            x, z = z, z @ context.weight(f"layer{layer}")
+            weight = context.weight(f"layer{layer}")  # [b, inputs, outputs]
+            x, z = z, product(z, weight)
             if layer == 0 and recipe.label_hops:
                 z = z + label_columns(context) @ context.weight("labels")
             if recipe.structure_layer and layer == 0:
                 z = z + structure_layer(context)
             is_last = layer == recipe.layers - 1
             z = z if is_last else apply_norm(z, context, layer)
-            if x.shape[-1] == z.shape[-1]:
-                z = z + x
+            if weight.shape[1] == weight.shape[2]:
+                z = z + x[..., : weight.shape[2]]
             z = z if is_last else torch.relu(z)
         return z if recipe.task == "classification" else z + context.weight("intercept")
+
+
+def product(z: Tensor, weight: Tensor) -> Tensor:
+    """Compute z W where z [b, m, h] may have more columns than W has rows, as on GPUs; these are 0."""
+    extra = z.shape[2] - weight.shape[1]
+    return z @ (pad(weight, (0, 0, 0, extra)) if extra else weight)
 
 
 def structure_layer(context: StageContext) -> Tensor:

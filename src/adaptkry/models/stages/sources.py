@@ -108,7 +108,7 @@ class CombineHops(Stage):
             weights = gate(context)[:, :, None] * weights[:, None, None]  # [b, m, 1, T]
         elif weights.ndim == 3:
             weights = weights[:, None]  # [b, 1, d, T]
-        return weighted_sum(weights, context.terms, context.rows, context.dropout)
+        return weighted_sum(weights, context.terms, context.rows, context.dropout, context.row_mask)
 
 
 MAPS = LinearPerHop("hidden")

@@ -11,6 +11,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from adaptkry.spectral.kernels import fused_kernels
+
+PHILOX_ROUNDS = 7  # pass BigCrush (Salmon et al. 2011); the default of 10 leaves a margin that dropout does not need
 COLUMNS_PER_PROGRAM = 256
 ROWS_PER_PROGRAM = 16  # of the backward pass
 
@@ -106,12 +109,30 @@ def _drop(x, out, seeds, thresholds, scales, size, BLOCK: tl.constexpr):
     tl.store(out + b.to(tl.int64) * size + place, tl.where(kept, value * tl.load(scales + b), 0.0), mask=inside)
 
 
+@triton.jit(do_not_specialize=["size"])
+def _drop_eight(x, out, seeds, thresholds, scales, size, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
+    """The same with eight decisions of 16 bits per call of the generator: 8 BLOCK numbers per program."""
+    b = tl.program_id(1)
+    column = tl.arange(0, BLOCK)
+    zero = column * 0
+    n0, n1, n2, n3 = tl.philox(tl.load(seeds + b), column, zero + tl.program_id(0), zero, zero, ROUNDS)
+    threshold = tl.load(thresholds + b)
+    scale = tl.load(scales + b)
+    for j in tl.static_range(8):
+        place = (tl.program_id(0) * 8 + j).to(tl.int64) * BLOCK + column
+        word = n0 if j < 2 else n1 if j < 4 else n2 if j < 6 else n3
+        is_kept = ((word >> (16 * (j % 2))) & 0xFFFF).to(tl.int32) >= threshold
+        value = tl.load(x + b.to(tl.int64) * size + place, mask=place < size, other=0.0)
+        tl.store(out + b.to(tl.int64) * size + place, tl.where(is_kept, value * scale, 0.0), mask=place < size)
+
+
 class DropoutRates:
-    """The dropout rate p of each member as a 32-bit threshold and the scale 1 / (1 - p) of kept entries."""
+    """The dropout rate p of each member as thresholds of 32 and 16 bits, and the scale 1 / (1 - p) of kept entries."""
 
     def __init__(self, rates, device):
         p = torch.tensor(list(rates), dtype=torch.float64)
         self.thresholds = (p * 2**32).long().to(device)
+        self.thresholds16 = (p * 2**16).round().int().to(device)
         self.scales = (1 / (1 - p)).float().to(device)
 
 
@@ -162,5 +183,9 @@ class TritonDropout(torch.autograd.Function):
 def _dropped(x: Tensor, seeds: Tensor, rates: DropoutRates) -> Tensor:
     size = x[0].numel()
     out = torch.empty_like(x)
+    if fused_kernels() or x.device.type == "cpu":  # the interpreter of Triton
+        grid = (triton.cdiv(size, 8 * 256), len(x))
+        _drop_eight[grid](x, out, seeds, rates.thresholds16, rates.scales, size, PHILOX_ROUNDS, 256, num_warps=2)
+        return out
     _drop[(triton.cdiv(size, 1024), len(x))](x, out, seeds, rates.thresholds, rates.scales, size, 1024)
     return out

@@ -1,0 +1,128 @@
+"""The fused kernels for GPUs against plain torch: on a GPU, or in Triton's interpreter where Triton is installed."""
+
+import os
+
+import pytest
+import torch
+from torch import Tensor
+
+IS_GPU = torch.cuda.is_available()
+if not IS_GPU:
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+pytest.importorskip("triton", reason="Triton comes with torch's CUDA builds only")
+
+from adaptkry.spectral.kernels import triton_adam, triton_dropout, triton_weighted_sum  # noqa: E402
+from adaptkry.training import adam  # noqa: E402
+
+pytestmark = [pytest.mark.gpu] if IS_GPU else []
+DEVICE = "cuda" if IS_GPU else "cpu"
+COUNTS, RATES = [9, 7, 8], [0.0, 0.5, 0.9]
+
+
+def inputs(T: int, n: int = 13, d: int = 37) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Hop weights [b, T], terms [T, n, d], rows [b, m] and whether they are real [b, m]."""
+    generator = torch.Generator().manual_seed(T)
+    rows, is_real = torch.zeros(3, 9, dtype=torch.long), torch.zeros(3, 9, dtype=torch.bool)
+    for i, count in enumerate(COUNTS):
+        rows[i, :count], is_real[i, :count] = torch.randperm(n, generator=generator)[:count], True
+    w, basis = torch.randn(3, T, generator=generator), torch.randn(T, n, d, generator=generator)
+    return w.to(DEVICE).requires_grad_(), basis.to(DEVICE), rows.to(DEVICE), is_real.to(DEVICE)
+
+
+def fused(w: Tensor, basis: Tensor, rows: Tensor, is_real: Tensor, rates: list[float] | None = None) -> Tensor:
+    places = triton_weighted_sum.places_of(rows, is_real, basis.shape[1])
+    drop = triton_dropout.DropoutRates(rates, DEVICE) if rates else None
+    seeds = torch.arange(5, 5 + len(w), device=DEVICE) if rates else None
+    return triton_weighted_sum.TritonSumAtRows.apply(w, basis, places, rows.shape[1], seeds, drop)  # type: ignore[return-value]
+
+
+def plain(w: Tensor, basis: Tensor, rows: Tensor, is_real: Tensor, kept: Tensor | float = 1.0) -> Tensor:
+    return torch.einsum("bk,kbmd->bmd", w, basis[:, rows] * kept) * is_real[..., None]
+
+
+def kept_entries(T: int, rates: list[float]) -> Tensor:
+    """Whether each entry is kept [T, b, m, d], found one term at a time."""
+    _, basis, rows, is_real = inputs(T)
+    units = torch.eye(T, device=DEVICE)
+    found = [fused(unit.expand(3, T), torch.ones_like(basis), rows, is_real, rates) for unit in units]
+    return torch.stack(found) != 0
+
+
+@pytest.mark.parametrize("T", [1, 3, 8, 11])
+def test_fused_sums_and_their_gradients_equal_those_of_torch(T):
+    w, *rest = inputs(T)
+    found, expected = fused(w, *rest), plain(w, *rest)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    push = torch.randn_like(expected) * rest[2][..., None]
+    gradients = [torch.autograd.grad(out, w, push)[0] for out in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def test_fused_sums_with_dropout_equal_those_of_torch_with_the_same_entries():
+    w, *rest = inputs(11)
+    kept = kept_entries(11, RATES)
+    scales = 1 / (1 - torch.tensor(RATES, device=DEVICE))
+    found, expected = fused(w, *rest, RATES), plain(w * scales[:, None], *rest, kept)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    push = torch.randn_like(expected) * rest[2][..., None]
+    gradients = [torch.autograd.grad(out, w, push)[0] for out in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+def test_entries_are_dropped_at_the_rate_of_their_member_and_independently():
+    kept = kept_entries(11, RATES).double()
+    for i, (count, rate) in enumerate(zip(COUNTS, RATES, strict=True)):
+        assert float(kept[:, i, :count].mean()) == pytest.approx(1 - rate, abs=0.03)
+    pairs = kept[:, 1, :7].flatten(1)  # [T, entries] of the member with rate 0.5
+    correlation = torch.corrcoef(pairs) - torch.eye(11, device=DEVICE)
+    assert float(correlation.abs().max()) < 0.3  # 259 entries: a standard deviation of 0.06
+
+
+def test_fused_sums_of_a_member_do_not_depend_on_the_other_members():
+    w, basis, rows, is_real = inputs(11)
+    drop = triton_dropout.DropoutRates(RATES, DEVICE)
+    alone = triton_dropout.DropoutRates(RATES[1:2], DEVICE)
+    places = triton_weighted_sum.places_of(rows, is_real, 13)
+    seeds = torch.tensor([5, 6, 7], device=DEVICE)
+    together = triton_weighted_sum.TritonSumAtRows.apply(w, basis, places, 9, seeds, drop)
+    one = triton_weighted_sum.TritonSumAtRows.apply(w[1:2], basis, places[1:2], 9, seeds[1:2], alone)
+    assert torch.equal(one[0], together[1])  # type: ignore[index]
+
+
+def test_places_are_rows_by_node_and_padding_is_none():
+    rows = torch.tensor([[2, 0, 0], [1, 2, 3]], device=DEVICE)
+    is_real = torch.tensor([[True, False, False], [True, True, True]], device=DEVICE)
+    assert triton_weighted_sum.places_of(rows, is_real, 4).tolist() == [[-1, -1, 0, -1], [-1, 0, 1, 2]]
+
+
+def test_eight_decisions_per_call_drop_at_the_rate_and_scale(monkeypatch):
+    monkeypatch.setattr(triton_dropout, "fused_kernels", lambda: triton_weighted_sum)
+    x = torch.ones(3, 70, 60, device=DEVICE)
+    rates, seeds = triton_dropout.DropoutRates(RATES, DEVICE), torch.tensor([5, 6, 7], device=DEVICE)
+    found = triton_dropout._dropped(x, seeds, rates)
+    for i, rate in enumerate(RATES):
+        kept = found[i] > 0
+        torch.testing.assert_close(found[i][kept], torch.full_like(found[i][kept], 1 / (1 - rate)))
+        assert float(kept.double().mean()) == pytest.approx(1 - rate, abs=0.03)
+    assert torch.equal(
+        triton_dropout._dropped(x[1:2], seeds[1:2], triton_dropout.DropoutRates([0.5], DEVICE))[0], found[1]
+    )
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+def test_fused_adam_equals_torch(decoupled):
+    generator = torch.Generator().manual_seed(0)
+    w, g = (torch.randn(3, 40, 33, generator=generator).to(DEVICE) for _ in range(2))
+    lr, decay = torch.tensor([0.1, 0.01, 1e-3], device=DEVICE), torch.tensor([0.0, 1e-3, 0.1], device=DEVICE)
+    mine, first, second = w.clone(), torch.zeros_like(w), torch.zeros_like(w)
+    theirs = [w[i].clone().requires_grad_() for i in range(3)]
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    steps = [kind([t], lr=float(lr[i]), weight_decay=float(decay[i])) for i, t in enumerate(theirs)]
+    constants = (adam.BETA2, adam.ONE_MINUS_BETA1, adam.ONE_MINUS_BETA2, adam.EPSILON)
+    for step in range(1, 4):
+        corrections = tuple(torch.tensor(1 - beta**step, device=DEVICE) for beta in (adam.BETA1, adam.BETA2))
+        triton_adam.adam(mine, g * step, first, second, lr, decay, corrections, constants, decoupled=decoupled)
+        for i, optimiser in enumerate(steps):
+            theirs[i].grad = g[i] * step
+            optimiser.step()
+    torch.testing.assert_close(mine, torch.stack([t.detach() for t in theirs]), rtol=1e-5, atol=1e-6)
