@@ -58,7 +58,7 @@ def test_pyright_sees_true_types_and_refuses_unknown_names(tmp_path):
     (tmp_path / "user.py").write_text(
         "import adaptkry as ak\n"
         "reveal_type(ak.csbm(nodes=10))\n"
-        "reveal_type(ak.load_run('x').weights)\n"
+        "reveal_type(ak.load_run('x'))\n"
         "reveal_type(ak.KrylovConv)\n"
         "ak.fitt\n"
     )
@@ -69,7 +69,7 @@ def test_pyright_sees_true_types_and_refuses_unknown_names(tmp_path):
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
     printed = subprocess.run([pyright, "-p", tmp_path], capture_output=True, text=True, check=False).stdout
-    for part in ('is "Graph"', 'is "dict[str, Tensor]"', 'is "type[KrylovConv]"', '"fitt" is not a known attribute'):
+    for part in ('is "Graph"', 'is "Run | Ensemble"', 'is "type[KrylovConv]"', '"fitt" is not a known attribute'):
         assert part in printed
     assert printed.count(" error: ") == 1
 

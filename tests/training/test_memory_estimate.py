@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from statistics import median
 
 import pytest
 import torch
@@ -48,10 +49,13 @@ SHAPES = {
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is reported by /proc")
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_estimate_is_within_a_quarter_of_the_real_peak(name):
-    done = subprocess.run([sys.executable, "-c", PEAK, json.dumps(SHAPES[name])], capture_output=True, text=True)
-    assert not done.returncode, done.stderr
-    estimated, real = json.loads(done.stdout)
-    assert estimated == pytest.approx(real, rel=0.25)
+    estimated, peaks = 0.0, []
+    for _ in range(3):  # the same work has other peaks in other processes: the heap is divided in other ways
+        done = subprocess.run([sys.executable, "-c", PEAK, json.dumps(SHAPES[name])], capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        estimated, peak = json.loads(done.stdout)
+        peaks.append(peak)
+    assert estimated == pytest.approx(median(peaks), rel=0.25)
 
 
 def limit(monkeypatch, size: float) -> None:
