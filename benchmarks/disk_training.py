@@ -7,7 +7,8 @@ Each runs in a child process with the same folder, splits, batches and seeds; th
 other processes on the machine slow both alike. An epoch is training and validation; the first, with a cold page cache,
 is not counted. Peak memory is that of the whole process (VmHWM), including Python and torch. The baseline ("bare" in
 the rows) is a process that opens the folder and draws the splits, but does not train. Bytes: a pass over the basis
-reads rows * (K + 1) * d * 4, and an epoch has two passes. On a GPU "memory" is the memory of the GPU.
+reads rows * (K + 1) * d * 4, and an epoch has two passes, or one if
+the validation rows fit in `memory` and are kept. On a GPU "memory" is the memory of the GPU.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def write_basis(path: Path, rows: int, degree: int, features: int, width: int, c
     return BasisFolder.open(path)
 
 
-def child(mode: str, path: str, count: int, batch: int | None, device: str) -> None:
+def child(mode: str, path: str, count: int, batch: int | None, device: str, limit: str) -> None:
     """Train one epoch for every line on stdin, and print its seconds and the peak memory so far.
 
     Args:
@@ -72,6 +73,7 @@ def child(mode: str, path: str, count: int, batch: int | None, device: str) -> N
         count: number of splits.
         batch: rows per step; None for the default.
         device: "cpu" or "cuda".
+        limit: `memory` of the training from disk.
     """
     folder = BasisFolder.open(path)
     data = FolderData(folder)
@@ -82,7 +84,7 @@ def child(mode: str, path: str, count: int, batch: int | None, device: str) -> N
         return
     recipe = data.recipe("adaptkry", epochs=1000, patience=1000)
     members = make_members([recipe], splits, 1)
-    options = BatchOptions(torch.device(device), batch, 0 if mode == "disk" else 2**60)
+    options = BatchOptions(torch.device(device), batch, limit if mode == "disk" else 2**50)
     prepared = data.prepare(recipe, members, splits, options)
     training = GradientDescent(prepared.shape, prepared.batches, members)
     gradients = training.gradient_function()
@@ -103,7 +105,7 @@ class ChildProcess:
 
     def __init__(self, mode: str, path: Path, args: argparse.Namespace):
         command = [sys.executable, "-m", "benchmarks.disk_training", "--child", mode, "--folder", str(path)]
-        command += ["--splits", str(args.splits), "--device", args.device]
+        command += ["--splits", str(args.splits), "--device", args.device, "--memory", args.memory]
         command += ["--batch", str(args.batch)] if args.batch else []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.epochs: list[dict] = []  # what it printed after each epoch
@@ -148,7 +150,7 @@ def measure(rows: int, args: argparse.Namespace, parent: Path) -> dict:
         "config": {
             "rows": rows, "degree": args.degree, "features": args.features, "width": args.width,
             "splits": args.splits, "batch": args.batch or 8192, "rounds": args.rounds, "dtype": "float32",
-            "slabs": epochs["disk"][0]["slabs"],
+            "memory": args.memory, "slabs": epochs["disk"][0]["slabs"],
         },
         "seed": 0,
         "basis_bytes": size,
@@ -174,13 +176,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--memory", default="0", help="memory of the training from disk, as for `adaptkry fit`")
     parser.add_argument("--place", default=None, help="folder for temporary files")
     parser.add_argument("--out", default="results/outofcore.jsonl")
     parser.add_argument("--child", choices=("bare", "memory", "disk"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        child(args.child, args.folder, args.splits, args.batch, args.device)
+        child(args.child, args.folder, args.splits, args.batch, args.device, args.memory)
         return
     for rows in args.rows:
         start_time = time.monotonic()

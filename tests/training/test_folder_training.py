@@ -105,6 +105,27 @@ def assert_same_run(one, other, rtol=1e-5, atol=1e-6):
 
 
 @pytest.mark.usefixtures("small_slabs")
+def test_validation_rows_that_fit_in_memory_are_read_once(folder, monkeypatch):
+    read, passes = FolderTerms.ranges, []
+
+    def counted(self, bounds, device):
+        passes.append(len(bounds))
+        return read(self, bounds, device)
+
+    monkeypatch.setattr(FolderTerms, "ranges", counted)
+    used = folder_recipe(folder, **quick())
+    terms = BasisReader(folder, stored_terms(folder, used))
+    row = len(terms.means) * folder.features * 4
+    runs, counts = [], []
+    for memory in (0, row * folder.count - 1):
+        passes.clear()
+        runs.append(fit_folder(folder, used, memory=memory))
+        counts.append(len(passes))
+    assert counts[0] - counts[1] == len(runs[0].curves["loss"]) - 1  # all validation passes but the first
+    assert_same_run(*runs)
+
+
+@pytest.mark.usefixtures("small_slabs")
 @pytest.mark.parametrize(
     "shape",
     [

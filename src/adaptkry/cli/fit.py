@@ -90,7 +90,7 @@ def fit(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Graph: the most memory to use. Basis folder: load it if it is at most this large.",
+            help="Graph: the most memory to use. Basis folder: load it, or its validation rows, if at most this large.",
             show_default="what is available; 1GiB for a basis folder",
         ),
     ] = None,

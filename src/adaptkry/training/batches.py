@@ -254,6 +254,7 @@ class SlabBatches:
         group: the processes that share the slabs.
         shares_validation: whether validation scores of several processes add up. Those that rank rows, such as
             ROC-AUC, do not: every process then evaluates all rows.
+        kept_bytes: the validation rows are read only once, and kept on the device, if they need at most this.
     """
 
     operator: Operator | None = None
@@ -270,12 +271,17 @@ class SlabBatches:
         group: ProcessGroup = SINGLE_PROCESS,
         *,
         shares_validation: bool = True,
+        kept_bytes: float = 0,
     ):
         self.source, self.plan, self.group, self.device = source, plan, group, torch.device(device)
         self.labels, self.masks, self.split_of_member = labels, masks, split_of_member
         self.dtype, self.shares_validation = source.dtype, shares_validation
         # Rows [n] that at least one member uses: only these are copied into batches.
         self.used = {name: mask[split_of_member.unique()].any(0) for name, mask in masks.items()}
+        count = int(self.used["validation"].sum()) if "validation" in masks else 0
+        terms, _, columns = source.shape
+        self.keeps_validation = count * terms * columns * source.dtype.itemsize <= kept_bytes
+        self._kept: list[Batch] | None = None
         if plan.slabs % group.size:
             raise ValueError(f"the number of slabs must be a multiple of the {group.size} processes; got {plan.slabs}.")
 
@@ -285,7 +291,17 @@ class SlabBatches:
 
     def validation(self) -> Iterator[Batch]:
         """Yield all validation rows, or this process's share of them."""
-        return self._batches("validation", self.chunks(self.used["validation"], is_shared=self.shares_validation))
+        if self._kept is not None:
+            yield from self._kept
+            return
+        batches = []
+        for batch in self._batches(
+            "validation", self.chunks(self.used["validation"], is_shared=self.shares_validation)
+        ):
+            yield batch
+            if self.keeps_validation:
+                batches.append(batch)
+        self._kept = batches if self.keeps_validation else None
 
     def _batches(self, part: str, chunks: Iterator[Chunk]) -> Iterator[Batch]:
         for terms, numbers in chunks:  # [T, m, d], [m]

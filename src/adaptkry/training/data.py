@@ -48,7 +48,7 @@ from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup, share_
 from adaptkry.training.state import Member
 from adaptkry.training.tasks import class_weights
 
-FOLDER_MEMORY = "1GiB"  # a basis folder up to this size is held in memory
+FOLDER_MEMORY = "1GiB"  # a basis folder up to this size is held in memory, or its validation rows
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,9 @@ class BatchOptions:
 
     device: torch.device
     batch_size: int | None = None  # rows per step
-    memory: str | int | None = None  # limit for a graph; basis folders up to this size are held in memory
+    memory: str | int | None = (
+        None  # limit for a graph; basis folders up to this size, or their validation rows, are held
+    )
     group: ProcessGroup = SINGLE_PROCESS
 
 
@@ -368,7 +370,7 @@ class FolderData:
         split_of_member = torch.tensor([member.split for member in members])
         batches = SlabBatches(
             source, plan, self.labels, training_masks(splits), split_of_member, options.device, options.group,
-            shares_validation=pick_metric(self.info.metric).count is not None,
+            shares_validation=pick_metric(self.info.metric).count is not None, kept_bytes=0 if is_small else limit,
         )  # fmt: skip
         batching = {"slabs": plan.slabs, "batch_size": plan.batch_size, "processes": processes}
         return PreparedTraining(shape, batches, batching, [1.0] * source.shape[0])
