@@ -34,6 +34,8 @@ def checked_path(path: Path | str, what: str = "the path") -> Path:
         raise ValueError(
             f"{what} must not be empty; got {str(path)!r}. Is a variable unset? The current folder is '.'."
         )
+    if "\0" in str(path):  # the operating system cannot represent it
+        raise ValueError(f"{what} must not have NUL characters; got {str(path)!r}. Remove them.")
     return Path(path)
 
 

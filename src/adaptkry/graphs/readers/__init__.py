@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from adaptkry.common import checks
+from adaptkry.common.files import checked_path
 from adaptkry.common.lookup import check_options, pick, some
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
@@ -78,6 +79,8 @@ def _read(data, options: dict) -> tuple[Graph, str]:
         check_options(read_tables, options)
         return read_tables(first, *more, **options), "the data frame of nodes"
     if first.is_dir():
+        if more:
+            raise ValueError(f"a folder holds the whole graph; got {first} and {more[0]}. Pass one of them.")
         first, more = tables_in(first)
     suffix = check_file(first).suffix.lower()
     if suffix in PICKLES:
@@ -165,6 +168,6 @@ def _item(item: Any, given: str | None = None) -> Any:
 
 def _expanded(path: str | os.PathLike) -> Path:
     try:
-        return Path(path).expanduser()
+        return checked_path(path, "a path of the graph").expanduser()
     except RuntimeError:
         raise ValueError(f"~ in a path must be followed by the name of a user; got {path}. Write it in full.") from None
