@@ -71,6 +71,10 @@ def layer(**options) -> Any:
     return ak.KrylovConv(**{"in_channels": 16, "out_channels": 4, **options})
 
 
+def density(**options) -> Any:
+    return ak.density_of_states(P, **options)
+
+
 def classifier(**options) -> Any:
     return ak.AdaptKryClassifier(GRAPH, **{"epochs": 2, "degree": 2, "hidden": 8, **options})
 
@@ -633,7 +637,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ak.eigenvalues(P, -1), ValueError, "limit must be 0 or more; got -1"),
     (lambda: ak.lambda_star(torch.eye(3)), TypeError, "lambda* needs a Propagation; got Tensor"),  # type: ignore
     *(
-        (lambda options={name: value}: ak.density_of_states(P, **options), error, message)
+        (lambda name=name, value=value: density(**{name: value}), error, message)
         for name, value, error, message in (
             ("moments", 1, ValueError, "moments must be 2 or more; got 1"),
             ("moments", 1.5, TypeError, "moments must be an integer; got 1.5"),

@@ -338,7 +338,7 @@ def number_of_float32(value, what: str) -> float:
     return found
 
 
-def function(value, what: str):
+def function(value, what: str) -> Any:
     """A function, or another object that can be called."""
     if not callable(value):
         raise TypeError(f"{what} must be a function; got {shortened(value)}.")

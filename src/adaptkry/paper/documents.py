@@ -34,7 +34,7 @@ intervals are corrected for this (Nadeau and Bengio, 2003). No interval is corre
 or cells that are compared: the best of many is partly lucky, and of twenty values that are right, one is expected
 outside its interval.
 """
-METHODS = "# Published and measured accuracy of every method"
+METHODS_TITLE = "# Published and measured accuracy of every method"
 QUICK = """
 **This was a quick run** (two splits, few epochs, built-in graphs in place of missing ones). It shows that every item
 runs; its numbers and verdicts are meaningless.
@@ -159,7 +159,7 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
 
 def check_documents(docs: Path) -> None:
     """Refuse to overwrite documents that `write` has not written."""
-    for name, first in (("reproduction.md", INTRODUCTION), ("methods.md", METHODS)):
+    for name, first in (("reproduction.md", INTRODUCTION), ("methods.md", METHODS_TITLE)):
         title = first.partition("\n")[0].encode()
         check_output_file(docs / name, [], lambda head, title=title: head.startswith(title))
     folder = docs / "reproduction"
@@ -204,4 +204,4 @@ def write_figure(path: Path, charts: Sequence[dict]) -> Path:
 
 def methods_page(table_2: Section) -> str:
     """Return the text of `docs/methods.md`: published and measured accuracy of every method of Table 2."""
-    return f"{METHODS}\n\n{markdown(table_2)[3:]}\n{provenance([table_2])}"
+    return f"{METHODS_TITLE}\n\n{markdown(table_2)[3:]}\n{provenance([table_2])}"
