@@ -36,6 +36,7 @@ READERS: dict[str, Callable[..., Graph]] = {
 }  # fmt: skip
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
 UNKNOWN_LIKE = ("-1", "nan", "none", "null", "na", "n/a", "?", "unknown", "missing")  # names of classes to warn of
+MANY_CLASSES = 10  # classes; more than that, with fewer than two nodes each, may be numbers
 TABLE_OPTIONS = {"source", "target", "weight_column", "id_column", "label_column", "ignore", "categories", "missing"}
 SUFFIXES = (*READERS, *PICKLES, ".npy")  # text that ends in one of these is a path
 
@@ -114,6 +115,13 @@ def _log_labels(graph: Graph, where: str) -> None:
         logger.info("%s: %d of %d nodes have no label", where, unknown, graph.nodes)
     if graph.targets is not None:
         return
+    classes = sum(size > 0 for size in sizes)
+    if classes > max(MANY_CLASSES, sum(sizes) / 2):
+        logger.warning(
+            "%s: %d labelled nodes have %d different labels, which are taken as classes; for numbers use --task "
+            "regression (task='regression' in Python)",
+            where, sum(sizes), classes,
+        )  # fmt: skip
     for name, size in zip(graph.info.class_names or (), sizes, strict=False):
         if name.lower() in UNKNOWN_LIKE:
             logger.warning(
