@@ -75,8 +75,8 @@ class Splits:
             empty = int((~mask.any(1)).nonzero()[0])
             raise ValueError(
                 f"every split needs {part} nodes; split {empty} of {len(mask)} ({self.scheme}) has none. "
-                f"Label more nodes of each class, or choose other fractions or masks. If labels are numbers to predict, "
-                f"use task='regression' (--task regression)."
+                f"Label more nodes of each class, or choose other fractions or masks. If labels are numbers to "
+                f"predict, use task='regression' (--task regression)."
             )
 
     def __len__(self) -> int:

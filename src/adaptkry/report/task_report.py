@@ -21,9 +21,9 @@ MOST_CHARTS = 4  # targets with a chart
 GROUPS = 10  # of test nodes in the chart of predicted and true values
 RANGE = (0.1, 0.9)  # quantiles of true values in a group
 TARGET_NOTE = (
-    "Means over the trainings, each on its test nodes. Error of the mean: the mean absolute error of always predicting "
-    "the mean of the training nodes. R²: the share of the variance that is explained; at most 1, and 0 for a constant "
-    "guess."
+    "Means over the trainings, each on its test nodes. Of the mean: the mean absolute error of always predicting the "
+    "mean of the training nodes. RMSE: the root of the mean squared error, in which large errors count more. R²: the "
+    "share of the variance that is explained; at most 1, and about 0 for a constant guess."
 )
 GROUP_NOTE = "Test nodes in groups of equal size by predicted value. Close to the dashed line: right on average."
 ERROR_NOTE = "The test nodes with the largest errors; the prediction is the mean over the trainings that tested them."
@@ -68,7 +68,7 @@ def target_elements(
         constant = torch.stack([truth[mask, k].mean() for mask in trained])[:, None, None].expand_as(predicted)
         mae, rmse, r2 = (float(pick_metric(m, "regression")(predicted, true, tested).mean()) for m in METRIC_COLUMNS)
         guess = float(pick_metric("mae", "regression")(constant, true, tested).mean())
-        rows.append([name, int(tested.any(0).sum()), mae, guess, rmse, r2])
+        rows.append([name, mae, guess, rmse, r2])
         of = f" of {name}" if len(names) > 1 else ""
         sentences.append(
             f"Predictions{of} are off by {mae:.4g} on average; always predicting the mean is off by {guess:.4g}."
@@ -76,7 +76,7 @@ def target_elements(
         if len(charts) < MOST_CHARTS:
             shown = name if graph.info.class_names else f"value {name}" if len(names) > 1 else "value"
             charts.append(groups_chart(shown, predicted[tested][:, 0], true[tested][:, 0]))
-    columns = ["target", "test nodes", "mean absolute error", "error of the mean", "root mean squared error", "R²"]
+    columns = ["target", "mean absolute error", "of the mean", "RMSE", "R²"]
     tables = [
         table("Errors by target", columns, rows, TARGET_NOTE),
         largest_errors(models, graph, tested, names),
