@@ -591,7 +591,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(NUMBERS).prediction_sets(NUMBERS), ValueError, "prediction sets are sets of classes; got a run"),
     (lambda: fit(NUMBERS).predict_frame(NUMBERS, sets=0.9), ValueError, "prediction sets are sets of classes"),
     (lambda: fit(NUMBERS).predictor(NUMBERS), ValueError, "a predictor is for classes; got a run of the task"),
-    (lambda: fit(NUMBERS).export("head.pt2"), ValueError, "was trained for the task regression, and exported heads"),
     (lambda: ak.auto(NUMBERS), ValueError, "auto combines probabilities of classes; got the task regression"),
     (lambda: ak.compare(NUMBERS, ["mlp"]), ValueError, "compare ranks shares such as accuracy; got the task"),
     (lambda: write_graph(NUMBERS, "numbers"), ValueError, "graph folders hold classes; got a graph of the task"),
