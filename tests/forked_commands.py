@@ -17,6 +17,7 @@ PRELOADED = ["torch", "adaptkry.cli.app", "adaptkry.report.run_report", "altair"
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(PRELOADED)  # once: a process starts within milliseconds
 MEASURED = ("seconds", "memory", "MB", "MiB")  # parts of headings
+DIGEST_LENGTH = 64  # of SHA-256
 VOLATILE = ("results", "seconds", "created", "elapsed", "date", "time", "peak", "digest", "sha256", "command", "key")
 
 
@@ -108,6 +109,8 @@ def _stable(value: Any) -> Any:
             kept = [i for i, name in enumerate(value["columns"]) if not any(word in str(name) for word in MEASURED)]
             value = {**value, "rows": [[row[i] for i in kept] for row in value["rows"]]}
         return {k: _stable(v) for k, v in value.items() if not any(word in k for word in VOLATILE)}
+    if isinstance(value, str) and len(value) == DIGEST_LENGTH and not set(value) - set("0123456789abcdef"):
+        return "digest"  # of a file with such entries
     return [_stable(item) for item in value] if isinstance(value, list) else value
 
 

@@ -7,6 +7,7 @@ torch, NumPy or Python that escapes the package fails the test. To add an entry 
 """
 
 import copy
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -70,6 +71,10 @@ def layer(**options) -> Any:
     return ak.KrylovConv(**{"in_channels": 16, "out_channels": 4, **options})
 
 
+def density(**options) -> Any:
+    return ak.density_of_states(P, **options)
+
+
 def classifier(**options) -> Any:
     return ak.AdaptKryClassifier(GRAPH, **{"epochs": 2, "degree": 2, "hidden": 8, **options})
 
@@ -109,6 +114,10 @@ CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         )
         for method, degree in (("arma", 0), ("arma", 1), ("favardgnn", 0), ("jacobiconv", 0))
     },
+    "fit: masks without a class": (
+        lambda: fit(one_class(2), splits=SPLITS),
+        lambda run: run.info.warnings == ["test lacks class 1 in every split."],
+    ),
     "compare: one method": (lambda: ak.compare(GRAPH, "mlp", **QUICK), lambda found: found[0]["method"] == "mlp"),
     "compare: a torch device": (
         lambda: ak.compare(GRAPH, ["mlp"], epochs=2, device=torch.device("cpu")),
@@ -591,7 +600,6 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(NUMBERS).prediction_sets(NUMBERS), ValueError, "prediction sets are sets of classes; got a run"),
     (lambda: fit(NUMBERS).predict_frame(NUMBERS, sets=0.9), ValueError, "prediction sets are sets of classes"),
     (lambda: fit(NUMBERS).predictor(NUMBERS), ValueError, "a predictor is for classes; got a run of the task"),
-    (lambda: fit(NUMBERS).export("head.pt2"), ValueError, "was trained for the task regression, and exported heads"),
     (lambda: ak.auto(NUMBERS), ValueError, "auto combines probabilities of classes; got the task regression"),
     (lambda: ak.compare(NUMBERS, ["mlp"]), ValueError, "compare ranks shares such as accuracy; got the task"),
     (lambda: write_graph(NUMBERS, "numbers"), ValueError, "graph folders hold classes; got a graph of the task"),
@@ -603,7 +611,100 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(label_hops=2).head_inputs(GRAPH), ValueError, "uses the labels of training nodes as inputs"),
     (lambda: fit().head_inputs(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
     (lambda: fit().head_inputs("csbmm"), ValueError, "Did you mean 'csbm'"),
+    # graphs, operators, filters and spectra with values of another kind, size or range
+    (lambda: ak.stack(ak.krylov(P, X, 3), 3), ValueError, "out must be torch.float32 of shape [60, 4, 16]; got 3"),  # type: ignore
+    (lambda: ak.stack([X, X[:3]]), ValueError, "stack needs terms of one shape; got [60, 16], [3, 16]"),
+    (lambda: ak.average(ak.krylov, [P, ak.Propagation(ak.csbm(nodes=70))], X, 2), ValueError, "rows; got 60, 70"),
+    (lambda: ak.Propagation(GRAPH, isolated=1e300), ValueError, "isolated must be in the range of float32"),
+    (lambda: ak.Propagation(GRAPH, 1e300), ValueError, "tau must be positive and finite; got 1e+300"),
+    (lambda: P.to("no"), ValueError, "a device must be one of torch, such as cpu or cuda; got 'no'"),
+    (lambda: P.to(3.5), ValueError, "a device must be one of torch"),  # type: ignore
+    (lambda: P.to_csr(7), ValueError, "the number of the tau must be at most 0; got 7"),
+    (lambda: ak.Propagation(ak.Graph([[0], [1]], nodes=10**6)).to_dense(), ValueError, "matrix of 1000000 rows"),
+    (lambda: ak.Filter(2, alpha=NAN), ValueError, "alpha must be finite; got nan"),
+    (lambda: ak.Filter(2, alpha="a"), TypeError, "alpha must be a number; got 'a'"),  # type: ignore
+    (lambda: ak.Filter(2, channels=10**12), ValueError, "a filter of degree 2 for 1000000000000 channels must fit"),
+    (lambda: ak.Filter(2).apply(P), TypeError, "without a signal, the argument of apply must be a function; got"),
+    (lambda: ak.Filter(2).apply(P, X.numpy()), TypeError, "the signal must be a torch tensor; got ndarray"),  # type: ignore
+    (lambda: ak.Filter(2).exact(P, [1]), TypeError, "the signal must be a torch tensor; got list"),  # type: ignore
+    (lambda: ak.Filter(2)(None), TypeError, "a filter combines terms [n, K + 1, d] of floats; got NoneType"),
+    (lambda: ak.Filter(2)(Y), TypeError, "a filter combines terms [n, K + 1, d] of floats; got torch.int64"),
+    (lambda: ak.Filter(2).from_krylov("a"), TypeError, "weights must be numbers in an array; got str"),  # type: ignore
+    (lambda: ak.Filter(2).from_krylov([NAN] * 3), ValueError, "weights must be finite"),  # type: ignore
+    (lambda: ak.fit_response("high", 4, eigenvalues=NAN * X[0]), ValueError, "eigenvalues must be finite"),
+    (lambda: ak.eigenvalues(P, "x"), TypeError, "limit must be an integer; got 'x'"),  # type: ignore
+    (lambda: ak.eigenvalues(P, -1), ValueError, "limit must be 0 or more; got -1"),
+    (lambda: ak.lambda_star(torch.eye(3)), TypeError, "lambda* needs a Propagation; got Tensor"),  # type: ignore
+    *(
+        (lambda name=name, value=value: density(**{name: value}), error, message)
+        for name, value, error, message in (
+            ("moments", 1, ValueError, "moments must be 2 or more; got 1"),
+            ("moments", 1.5, TypeError, "moments must be an integer; got 1.5"),
+            ("moments", 10**9, ValueError, "moments must be at most 100000"),
+            ("probes", 0, ValueError, "probes must be 2 or more; got 0"),
+            ("probes", 10**12, ValueError, "1000000000000 probes of 60 rows must fit in memory"),
+            ("bins", 0, ValueError, "bins must be 1 or more; got 0"),
+            ("bins", 10**12, ValueError, "bins must be at most 100000"),
+            ("seed", -1, ValueError, "seed must be 0 or more; got -1"),
+            ("seed", HUGE, ValueError, "seed must be at most"),
+            ("on_progress", 3, TypeError, "on_progress must be a function; got 3"),
+        )
+    ),
+    (lambda: ak.Graph(EDGES, np.ma.masked_less(X.numpy(), 0)), ValueError, "got a masked array without some"),
+    (lambda: ak.Graph(EDGES, weights=WEIGHTS.double() * 1e300), ValueError, "weights must be in the range of float32"),
+    (lambda: ak.Graph.from_scipy(GRAPH.adjacency, foo=1), ValueError, "unknown option of Graph 'foo'"),
+    (lambda: ak.Graph.from_scipy(GRAPH.adjacency, weighted=TEXT), TypeError, "weighted must be True or False"),
+    (lambda: ak.Graph.from_pyg(DATA, foo=1), ValueError, "unknown option of Graph 'foo'"),
+    (lambda: ak.Graph.from_pyg(None), ValueError, "from_pyg needs a Data with edge_index; None has none"),
+    (lambda: ak.Graph.from_networkx(None), TypeError, "from_networkx needs a NetworkX graph; got NoneType"),
+    (lambda: GRAPH.with_columns([99]), ValueError, "a column must be at most 15; got 99"),
+    (lambda: GRAPH.with_columns([-1]), ValueError, "a column must be 0 or more; got -1"),
+    (lambda: GRAPH.with_columns("ab"), TypeError, "a column must be an integer; got 'a'"),  # type: ignore
+    (lambda: GRAPH.with_columns([]), ValueError, "columns are chosen among those of features; got []"),
+    (lambda: ak.homophily(NUMBERS), ValueError, "homophily needs classes; got a graph of the task regression"),
+    (lambda: SPLITS.sizes(99), ValueError, "the number of a split must be at most 0; got 99"),
+    (lambda: SPLITS.only([-1]), ValueError, "the number of a split must be 0 or more; got -1"),
+    (lambda: replace(SPLITS, scheme=3), TypeError, "the scheme of splits must be a name; got 3"),
+    (lambda: ak.class_balanced(Y, names=["a"]), ValueError, "names must have one for each of the 2 classes; got ['a']"),
+    (lambda: ak.stratified(Y, names=3), ValueError, "names must have one for each of the 2 classes; got 3"),
+    # runs, predictors, rows and basis folders
+    (lambda: fit().probabilities(GRAPH, calibrated=TEXT), TypeError, "calibrated must be True or False; got 'no'"),
+    (lambda: fit().predictor(GRAPH)(calibrated=TEXT), TypeError, "calibrated must be True or False"),
+    (lambda: fit().predict_frame(GRAPH, calibrated=TEXT), TypeError, "calibrated must be True or False; got 'no'"),
+    (lambda: fit().predict_frame(GRAPH, foo=1), ValueError, "unknown option of prediction_columns 'foo'"),
+    (lambda: fit().summary(TEXT), TypeError, "warnings must be True or False; got 'no'"),
+    (lambda: fit().only([99]), ValueError, "the number of a training must be at most 4; got 99"),
+    (lambda: fit().only("ab"), TypeError, "members are chosen by a list of numbers; got 'ab'"),  # type: ignore
+    (lambda: fit().only(3), TypeError, "members are chosen by a list of numbers; got 3"),  # type: ignore
+    (lambda: fit().save("a\0b"), ValueError, "must not have NUL characters; got 'a\\x00b'"),
+    (lambda: fit(out="a\0b"), ValueError, "the output folder must not have NUL characters"),
+    (lambda: fit(isolated=1e300), ValueError, "isolated must be in the range of float32"),
+    (lambda: fit(class_weight=[1, 1e300]), ValueError, "class_weight must be balanced, a positive number for each"),
+    (lambda: fit(class_weight=["0=1", "0=2"]), ValueError, "class_weight must have one weight per class; got 0 twice"),
+    (lambda: fit().predictor(GRAPH).models(torch.tensor([99])), ValueError, "numbers of nodes must be 0 .. 59; got 99"),
+    (lambda: fit().predictor(GRAPH).models([0]), TypeError, "the numbers of nodes must be a torch tensor; got list"),
+    (lambda: ak.Recipe.from_dict(3), TypeError, "settings must be a mapping of names to values; got 3"),  # type: ignore
+    (lambda: ak.Recipe.from_dict({"hiden": 3}), ValueError, "unknown setting 'hiden'. Did you mean 'hidden'"),
+    (lambda: ak.Result.from_row(None), TypeError, "a row must be a mapping of columns to values; got None"),  # type: ignore
+    (lambda: ak.Result.from_row({}), ValueError, "a row must have the columns of results; it lacks 'graph', 'split'"),
+    (lambda: ak.tune(GRAPH, on_trial=3), TypeError, "on_trial must be a function; got 3"),  # type: ignore
+    (lambda: ak.compare(GRAPH, ["mlp"], on_entry=3), TypeError, "on_entry must be a function; got 3"),  # type: ignore
+    (lambda: ak.auto(GRAPH, on_progress=3), TypeError, "on_progress must be a function; got 3"),  # type: ignore
+    (lambda: ak.auto(GRAPH, should_stop=3), TypeError, "should_stop must be a function; got 3"),  # type: ignore
+    (lambda: ak.propagate(GRAPH, "b", taus=1, degree=1, executor="processes", workers=-1), ValueError, "workers must"),
+    (lambda: basis_folder().slab("a", 2), TypeError, "a bound of rows must be an integer; got 'a'"),  # type: ignore
+    (lambda: basis_folder().node_ids(torch.tensor([99])), ValueError, "numbers of nodes must be 0 .. 59; got 99"),
+    (lambda: basis_folder().verify((0, 0)), ValueError, "processes must be 1 or more; got 0"),
+    (lambda: basis_folder().verify((3, 2)), ValueError, "the number of a process must be at most 1; got 3"),
+    (lambda: ak.KrylovConv(10**9, 10**9), ValueError, "a layer from 1000000000 to 1000000000 channels must fit"),
+    (lambda: LAYER.filter(X), ValueError, "terms must have shape [n, 11, d]; got [60, 16]"),
 ]  # fmt: skip
+
+
+def basis_folder() -> ak.BasisFolder:
+    """A basis of the graph on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        return ak.propagate(GRAPH, f"{folder}/basis", taus=1, degree=1)
 
 
 def named(*names: str) -> ak.Graph:
@@ -689,6 +790,14 @@ COMMANDS = [
     ("tune csbm --seed -1", "seed must be 0 or more"),
     ("auto csbm --time=", "--time must not be empty"),
     ("auto csbm --time nan", "a time limit must be a positive number"),
+    ("fit csbm --taus 1e300", "must be positive and finite"),
+    ("fit csbm --set isolated=1e300", "isolated must be in the range of float32"),
+    ("fit csbm --class-weight 0=1,0=2", "class_weight must have one weight per class; got 0 twice"),
+    ("fit . csbm", "data must be one name, or paths of the files of one graph"),
+    ("fit . nodes.csv", "a folder holds the whole graph; got . and nodes.csv. Pass one of them."),
+    ("inspect . .", "a folder holds the whole graph; got . and .. Pass one of them."),
+    ("predict no-run --set-kind adaptive", "--set-kind is about prediction sets; got adaptive without --sets"),
+    ("tour --nodes 10", "Invalid value for '--nodes'"),
     ("export no-run", "no-run"),
     ("export no-run --out=", "--out must not be empty"),
     ("export no-run --out head.txt", "no-run"),

@@ -104,6 +104,12 @@ def contents(folder):
         (("tune", "csbm", *QUICK, "--out", "run"), "run holds a run, not a search"),
         (("auto", "csbm", *QUICK, "--out", "run"), "run holds a run, not an automatic search"),
         (("compare", "csbm", *QUICK, "--methods", "mlp", "--out", "run"), "run holds a run, not a comparison"),
+        (
+            ("predict", "run", "edges.csv", "nodes.csv", "--out", "p.csv.gz"),
+            "predictions are written as CSV or Parquet",
+        ),
+        (("demo", "--out", "."), "must be new, empty or of an earlier demo; . holds edges.csv"),
+        (("demo", "--out", "run"), "must be new, empty or of an earlier demo; run holds"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
 )
@@ -111,6 +117,24 @@ def test_inputs_and_files_of_the_user_are_not_overwritten(words, message, comman
     before = contents(own)
     assert message in " ".join(command(*words, code=2, cwd=own).err.split())
     assert contents(own) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("docs/reproduction.md", "docs/reproduction.md exists, and is no earlier output"),
+        ("docs/methods.md", "docs/methods.md exists, and is no earlier output"),
+        ("docs/reproduction/report.html", "report.html exists, and is no earlier output"),
+        ("docs/reproduction/thesis.tex", "must hold files of the reproduction only; got thesis.tex"),
+        ("rows/figure-1.jsonl", "rows/figure-1.jsonl exists, and is no earlier output"),
+    ],
+)
+def test_reproduce_overwrites_no_document_and_extends_no_file_of_the_user(file, message, command, tmp_path):
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("mine")
+    printed = command("reproduce", "figure-1", "--quick", "--out", "rows", "--docs", "docs", code=2, cwd=tmp_path)
+    assert message in " ".join(printed.err.split())
+    assert list(contents(tmp_path).values()) == [b"mine"]
 
 
 def test_predictions_and_reports_of_adaptkry_are_replaced(command, own):

@@ -665,3 +665,26 @@ def test_bad_networkx_graphs_are_refused(graph, error, message):
 def test_data_of_an_unknown_type_is_refused(data):
     with pytest.raises(TypeError, match=r"a graph must be a name, .* or a NetworkX graph; got \w+\. Use Graph\("):
         load(data)
+
+
+def test_numbers_that_are_taken_as_classes_are_said_to_be(tmp_path, caplog):
+    """Somebody who forgets --task regression."""
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{i},{i + 1}\n" for i in range(11)))
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("id,label,x\n" + "".join(f"{i},{i + 0.25},{i}\n" for i in range(12)))
+    graph = load(tmp_path)
+    assert "12 labelled nodes have 12 different labels, which are taken as classes" in caplog.text
+    with pytest.raises(ValueError, match=r"--task regression"):
+        splits.stratified(graph.y, count=1)
+    caplog.clear()
+    nodes.write_text("id,label,x\n" + "".join(f"{i},{i % 6},{i}\n" for i in range(12)))
+    load(tmp_path)
+    assert "taken as classes" not in caplog.text
+
+
+def test_a_sparse_matrix_with_wrong_parts_says_which_and_what_to_do(tmp_path):
+    matrix = sp.csr_array((np.ones(4), ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(3, 3))
+    parts = {f"adj_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr", "shape")}
+    np.savez(tmp_path / "wrong.npz", **{**parts, "adj_indices": np.array([1, 0, 9, 1])})
+    with pytest.raises(ValueError, match=r"adj_indices must fit adj_shape; .* Write the file again"):
+        load(tmp_path / "wrong.npz")

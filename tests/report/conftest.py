@@ -106,6 +106,14 @@ def difficult_folders(tmp_path_factory):
     basis = propagate(csbm(nodes=120, seed=5), tmp_path_factory.mktemp("basis") / "b", taus=[0.5], degree=2)
     run = fit(basis, count=2, epochs=3, hidden=8, device="cpu")
     write_pages(run, None, folders["a basis folder"], FolderData(basis).splits("stratified", 2))
+    tasks = {"regression": ("the price of a house in euros",), "multilabel": names}
+    for task, labels in tasks.items():
+        y = odd.x[:, : len(labels)].double()
+        info = replace(odd.info, class_names=tuple(labels))
+        other = Graph(odd.adjacency.nonzero(), odd.x, y if task == "regression" else y > 0, task=task, info=info)
+        drawn = splits.uniform(other, count=2)
+        folders[task] = tmp_path_factory.mktemp("run")
+        write_pages(fit(other, splits=drawn, epochs=3, hidden=8, device="cpu"), other, folders[task], drawn)
     return folders
 
 

@@ -107,9 +107,9 @@ def test_every_chart_is_written_as_svg_and_png(run_folder, experiment_folder, tm
     drawn = write_figures([run_folder, experiment_folder], tmp_path / "new" / "figures")
     assert {path.suffix for path in drawn} == {".svg", ".png"}
     stems = [path.stem for path in drawn[::2]]
-    assert stems[0] == "01-confusion-matrix-adaptkry-on-csbm"
-    assert stems[1] == "02-reliability-adaptkry-on-csbm"
-    assert stems[-2:] == ["09-seconds", "10-methods"]
+    assert stems[0] == "01-test-accuracy-adaptkry-on-csbm"
+    assert stems[1] == "02-confusion-matrix-adaptkry-on-csbm"
+    assert stems[-2:] == ["10-seconds", "11-methods"]
     assert drawn[0].read_text(encoding="utf-8").count("<svg") == 1
     assert all(path.stat().st_size > 2000 for path in drawn)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.report import class_report, html, learned_filter, run_report
@@ -118,8 +119,11 @@ def test_the_least_certain_nodes_have_the_smallest_margins_among_test_nodes(run,
             margins[node] = float((p[0] - p[1]).abs())
     wanted = sorted(margins, key=lambda node: margins[node])[: class_report.SHOWN_NODES]
     assert [row[0] for row in shown["rows"]] == wanted
-    assert shown["rows"][0][5] == "ab"[graph.y[wanted[0]]]
-    assert shown["rows"][0][2]["sort"] + shown["rows"][0][4]["sort"] == pytest.approx(100)
+    node, first, second, known = shown["rows"][0]
+    p = models[[i for i, member in enumerate(run.members) if three_splits.test[member.split, node]], node].mean(0)
+    assert known == "ab"[graph.y[node]]
+    assert first["text"] == f"{'ab'[int(p.argmax())]} {100 * float(p.max()):.1f}\u00a0%"
+    assert first["sort"] + second["sort"] == pytest.approx(1)
     assert class_report.least_certain(run, graph, three_splits, ["a", "b"], 0.0) == []
     assert class_report.least_certain(run, graph, None, ["a", "b"], 60.0) == []  # no node is known to be untrained
 
@@ -191,3 +195,30 @@ def test_fit_computes_the_basis_once_and_the_report_only_spectra_and_angles(monk
     later = products[4:]
     assert later.count(16) == 8  # the angles between hops, and the probabilities of the least certain nodes
     assert set(later) <= {8, 16}  # and the random vectors of the densities of states
+
+
+def test_concatenated_hops_show_the_size_of_their_weights_in_the_first_layer(graph, three_splits):
+    options = {"epochs": 2, "degree": 2, "taus": (0.5,), "combine_hops": "concat", "device": "cpu"}
+    run = fit(graph, "adaptkry", three_splits, hop_norm=True, **options)
+    (weights,) = (w for name, w in run.weights.items() if name.endswith("/layer0"))  # [members, terms * d, h]
+    columns = graph.x.shape[1]
+    wanted = [[float(w[k * columns : (k + 1) * columns].norm()) for k in range(3)] for w in weights]
+    np.testing.assert_allclose(run_report.hop_norms(run) or [], wanted, rtol=1e-6)
+    drawn = chart(run_report.run_report(run, graph, three_splits), "Weight of each hop")
+    np.testing.assert_allclose(drawn["series"][0]["y"], np.mean(wanted, 0), rtol=1e-5)
+    plain = fit(
+        graph, "adaptkry", three_splits, epochs=2, degree=2, combine_hops="concat", hop_norm=False, device="cpu"
+    )
+    assert run_report.hop_norms(plain) is None  # hops have different sizes, so that weights cannot be compared
+
+
+def test_the_first_chart_compares_with_guessing_the_largest_class_and_edges_are_counted_once(facts, graph):
+    first = facts["charts"][0]
+    assert first["title"] == "Test accuracy"
+    assert first["series"][0]["x"] == ["guessing the largest class", "adaptkry"]
+    assert first["series"][0]["y"][1] == pytest.approx(100 * facts["scores"]["mean"])
+    rows, columns = graph.adjacency.nonzero()
+    assert f"{int((rows <= columns).sum()):,} edges" in facts["about"]
+    looped = Graph([[0, 1, 2], [1, 2, 2]], torch.eye(3), [0, 1, 0])
+    assert run_report.edge_count(looped) == 3
+    assert run_report.edge_count(Graph([[0, 1], [1, 0]], torch.eye(3), [0, 1, 0], directed=True)) == 2

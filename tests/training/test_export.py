@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 import torch
 
+from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.training import export as exports
 from adaptkry.training.ensemble import Ensemble
@@ -149,3 +150,19 @@ def test_the_command_writes_the_file_and_prints_the_shapes(command, tmp_path):
     assert_same(tmp_path / "head.pt2", run)
     found = json.loads(command("export", "run", "--out", "head.pt2", "--json", cwd=tmp_path).out)
     assert found == {"out": "head.pt2", "inputs": {"basis": [None, 4, 16]}, "classes": 2}
+
+
+@pytest.mark.parametrize("kind", ["pt2", "onnx"])
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_heads_of_other_tasks_return_values_or_probabilities_of_labels(kind, task, tmp_path):
+    y = 5000 + 100 * GRAPH.x[:, :2].double() if task == "regression" else (GRAPH.x[:, :2] > 0).long()
+    graph = Graph(GRAPH.adjacency.nonzero(), GRAPH.x, y, task=task)
+    run = fit(graph, epochs=20, count=2, hidden=8, degree=3, taus=(0.5,), device="cpu")
+    expected = run.predict(graph) if task == "regression" else run.probabilities(graph)
+    path = run.export(tmp_path / f"head.{kind}")
+    found = predicted(path, run.head_inputs(graph))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-5)
+    if kind == "onnx":
+        wanted = "values" if task == "regression" else "probabilities"
+        assert [each.name for each in onnxruntime.InferenceSession(path).get_outputs()] == [wanted]

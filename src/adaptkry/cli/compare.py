@@ -27,7 +27,7 @@ from adaptkry.cli.options import (
     log,
     open_graph,
 )
-from adaptkry.cli.report_step import ReportOption, has_report, report_step
+from adaptkry.cli.report_step import ReportOption, report_step
 from adaptkry.common.lookup import pick
 
 TABLE_FORMATS = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
@@ -130,8 +130,7 @@ def compare(
         if len(data) > 1 or baseline:
             terminal.print_comparison_table(table)
         typer.echo(f"comparison: {folder / COMPARISON}; for a paper: {', '.join(TABLE_FILES)}")
-    is_wanted = report and all(has_report(one.task) for one in data)
-    written, code = report_step(folder, lambda: write_report(folder, lambda: stored_facts(folder)), is_wanted=is_wanted)
+    written, code = report_step(folder, lambda: write_report(folder, lambda: stored_facts(folder)), is_wanted=report)
     if as_json:
         warnings = [text for own in splits for text in own.warnings]
         result = {"folder": str(folder), "report": written["report"], "warnings": warnings, "methods": entries}

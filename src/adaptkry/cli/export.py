@@ -29,7 +29,7 @@ def export(
 
     In Python, `run.head_inputs(graph)` computes the basis. Only models that predict from a basis alone can be exported.
     """
-    from adaptkry.training.export import input_shapes
+    from adaptkry.training.export import input_shapes, output_name
     from adaptkry.training.run_folder import load_run
 
     loaded = load_run(run)
@@ -39,4 +39,4 @@ def export(
         typer.echo(json.dumps({"out": str(path), "inputs": shapes, "classes": loaded.classes}))
         return
     inputs = ", ".join(f"{name} [rows, {terms}, {columns}]" for name, (_, terms, columns) in shapes.items())
-    typer.echo(f"{inputs} -> probabilities [rows, {loaded.classes}]: {path}")
+    typer.echo(f"{inputs} -> {output_name(loaded.task)} [rows, {loaded.classes}]: {path}")

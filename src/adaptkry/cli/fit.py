@@ -29,7 +29,7 @@ from adaptkry.cli.options import (
     log,
     open_graph_or_basis,
 )
-from adaptkry.cli.report_step import ReportOption, has_report, report_step
+from adaptkry.cli.report_step import ReportOption, report_step
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
@@ -166,7 +166,7 @@ def fit(
     written, code = report_step(
         folder,
         lambda: write_pages(run, graph_of_run, folder, splits, renew=False),
-        is_wanted=report and has_report(data.task),
+        is_wanted=report,
     )
     if as_json:
         typer.echo(json.dumps({**written, "rows": results}))

@@ -42,9 +42,12 @@ def predict(
         typer.Option(metavar="LEVEL", help="Add a set of classes that holds the right one with this probability."),
     ] = None,
     kind: Annotated[
-        SetKind,
-        typer.Option("--set-kind", help="Kind of sets: the smallest, adaptive or randomised adaptive ones."),
-    ] = "threshold",
+        SetKind | None,
+        typer.Option(
+            "--set-kind",
+            help="Kind of sets: the smallest (threshold, the default), adaptive or randomised.",
+        ),
+    ] = None,
     calibrated: Annotated[
         bool, typer.Option("--calibrated/--uncalibrated", help="Apply temperature scaling to probabilities.")
     ] = True,
@@ -56,6 +59,8 @@ def predict(
     from adaptkry.training.predict import check_predictions_file, read_node_ids, training_data, write_predictions
     from adaptkry.training.run_folder import load_run
 
+    if kind is not None and sets is None:
+        raise ValueError(f"--set-kind is about prediction sets; got {kind} without --sets. Add for example --sets 0.9.")
     inputs = [*(graph or []), *([] if nodes is None else [nodes])]
     check_predictions_file(out, inputs)  # before anything is computed
     loaded = load_run(run)
@@ -71,6 +76,13 @@ def predict(
         data = open_graph_or_basis(graph, data_root, directed, columns, loaded.info.layout, loaded.task)
     ids = None if nodes is None else read_node_ids(nodes, data.info)
     count = write_predictions(
-        out, loaded, data, nodes=ids, unlabelled_only=unlabelled_only, calibrated=calibrated, sets=sets, kind=kind
+        out,
+        loaded,
+        data,
+        nodes=ids,
+        unlabelled_only=unlabelled_only,
+        calibrated=calibrated,
+        sets=sets,
+        kind=kind or "threshold",
     )
     typer.echo(json.dumps({"out": str(out), "nodes": count}) if as_json else f"{count} predictions: {out}")

@@ -42,14 +42,11 @@ def report(
     from adaptkry.common.files import check_output_file
     from adaptkry.report.html import is_page, results_digest, write_figures, write_page, write_report
     from adaptkry.report.stored import stored_facts
-    from adaptkry.training.run_folder import DOCUMENT, load_run
 
     target = out or default_page(folders)
     check_output_file(target, [], is_page)  # before anything is computed
     for folder in folders:
         if folder.is_dir() and results_digest(folder) is not None:
-            if (folder / DOCUMENT).exists() and (task := load_run(folder).task) != "classification":
-                raise ValueError(f"reports are for classification; {folder} holds a run of the task {task}. Omit it.")
             write_report(folder, functools.partial(stored_facts, folder))  # what is missing
     page = write_page(folders, target)
     drawn = write_figures(folders, figures) if figures else []

@@ -18,13 +18,6 @@ HOW_TO_REPEAT = {
 }
 
 
-def has_report(task: str) -> bool:
-    """Return whether there are reports for a task; say so if not."""
-    if task != "classification":
-        log.info("reports are for classification; none is made")
-    return task == "classification"
-
-
 def report_step(
     folder: Path, make: Callable[[], dict[str, str]], *, is_wanted: bool = True, what: str = "report"
 ) -> tuple[dict[str, str | None], int]:

@@ -75,8 +75,10 @@ def reproduce(
     choose_device(device)
     rows = check_output_folder(out or Path("runs/quick/results" if quick else "results"))
     pages = check_output_folder(docs or Path("runs/quick" if quick else "docs"))
+    documents.check_documents(pages)  # before anything is measured
     outcomes: dict[str, Outcome] = {}
     if not render:
+        documents.check_rows(names, rows)
         selected = None if only is None else cell_names(only, names, options)
         total = sum(map(len, measurements_of(names, options, selected).values()))
         with (

@@ -11,7 +11,7 @@ EXAMPLES = ("adaptkry tour", "adaptkry tour --nodes 2000 --phi -1", "adaptkry to
 
 
 def tour(
-    nodes: Annotated[int, typer.Option(min=10, max=4000, help="Number of nodes of the built-in graph.")] = 400,
+    nodes: Annotated[int, typer.Option(min=20, max=4000, help="Number of nodes of the built-in graph.")] = 400,
     phi: Annotated[
         float,
         typer.Option(

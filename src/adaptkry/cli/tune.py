@@ -26,7 +26,7 @@ from adaptkry.cli.options import (
     log,
     open_graph,
 )
-from adaptkry.cli.report_step import ReportOption, has_report, report_step
+from adaptkry.cli.report_step import ReportOption, report_step
 
 EXAMPLES = (
     "adaptkry tune csbm --trials 20",
@@ -101,7 +101,7 @@ def tune(
     written, code = report_step(
         folder,
         lambda: write_pages(run, data.graph, folder, splits, renew=False),
-        is_wanted=report and has_report(data.task),
+        is_wanted=report,
     )
     if as_json:
         results = [result.to_row() for result in run.results]

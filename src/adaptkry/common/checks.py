@@ -1,6 +1,5 @@
 """Input checks: each error says what was expected, what was given and what to do."""
 
-import math
 import numbers
 import sys
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ MAX_RATIO = 1000  # of nodes to edges
 MAX_DEGREE = 10_000  # of a polynomial
 MAX_TAUS = 1000
 LARGEST_INTEGER = 2**63 - 1  # of torch and NumPy
+LARGEST_FLOAT32 = torch.finfo(torch.float32).max
 
 
 def tensor(values, what: str) -> Tensor:
@@ -29,6 +29,8 @@ def tensor(values, what: str) -> Tensor:
         if values.layout != torch.strided:
             raise TypeError(f"{what} must be dense or SciPy sparse; got {values.layout}. Use .to_dense().")
         return values
+    if np.ma.is_masked(values):  # as an array, it would have the numbers below its mask
+        raise ValueError(f"{what} must have all values; got a masked array without some. Use .filled() first.")
     try:  # torch accepts neither reversed arrays (negative strides) nor, without a warning, read-only ones
         return torch.as_tensor(np.require(values, requirements=["C", "W", "E"]))
     except (TypeError, ValueError) as error:
@@ -281,6 +283,12 @@ def weights(values, edges: int) -> Tensor:
         raise ValueError(
             f"weights must have shape [{edges}], one per edge; got shape {list(found.shape)}. Reshape them."
         )
+    if edges and float(found.max()) > LARGEST_FLOAT32:
+        edge = int(found.argmax())
+        raise ValueError(
+            f"weights must be in the range of float32, at most 3.4e38; edge {edge} has {float(found[edge])}. Divide "
+            f"them all by one number."
+        )
     if edges and float(found.min()) < 0:
         edge = int(found.argmin())
         raise ValueError(
@@ -290,10 +298,15 @@ def weights(values, edges: int) -> Tensor:
     return found
 
 
-def count(value, what: str, at_most: int = LARGEST_INTEGER, *, at_least: int = 0) -> int:
-    """An integer, by default 0 or more."""
+def require_integer(value, what: str) -> None:
+    """Refuse what is no integer."""
     if isinstance(value, bool | np.bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{what} must be an integer; got {shortened(value)}.")
+
+
+def count(value, what: str, at_most: int = LARGEST_INTEGER, *, at_least: int = 0) -> int:
+    """An integer, by default 0 or more."""
+    require_integer(value, what)
     whole = int(value)
     if whole < at_least:
         raise ValueError(f"{what} must be {at_least} or more; got {shortened(whole)}.")
@@ -317,11 +330,39 @@ def number(value, what: str) -> float:
     return found
 
 
+def number_of_float32(value, what: str) -> float:
+    """A finite real number that is still finite as float32."""
+    found = number(value, what)
+    if abs(found) > LARGEST_FLOAT32:
+        raise ValueError(f"{what} must be in the range of float32, at most 3.4e38; got {shortened(found)}.")
+    return found
+
+
+def function(value, what: str) -> Any:
+    """A function, or another object that can be called."""
+    if not callable(value):
+        raise TypeError(f"{what} must be a function; got {shortened(value)}.")
+    return value
+
+
 def flag(value, what: str) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool):
         raise TypeError(f"{what} must be True or False; got {shortened(value)}.")
     return bool(value)
+
+
+def device(value) -> torch.device:
+    """A device of torch, from its name or from a tensor on it."""
+    try:
+        return value.device if isinstance(value, Tensor) else torch.device(value)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"a device must be one of torch, such as cpu or cuda; got {shortened(value)}.") from None
+
+
+def dense_matrix(rows: int, matrices: int = 1) -> None:
+    """Refuse a dense matrix of float64, or several, that no memory of this machine could hold."""
+    check_memory(8 * matrices * rows**2, f"a dense matrix of {rows} rows", remedy="Use products with the operator.")
 
 
 def taus(value) -> tuple[float, ...]:
@@ -335,12 +376,28 @@ def taus(value) -> tuple[float, ...]:
     for tau in values:
         if isinstance(tau, str | bool | np.bool | complex) or not hasattr(tau, "__float__") or np.ndim(tau):
             raise TypeError(f"tau must be a positive number; got {tau!r}. Try 0.1 to 1.9.")
-        if not math.isfinite(tau) or tau <= 0:
+        if not 0 < tau <= LARGEST_FLOAT32:
             raise ValueError(
                 f"tau must be positive and finite; got {float(tau)}. "
                 f"Try 0.1 to 1.9: a small tau stays close to the node itself, 1 is the graph as it is."
             )
     return tuple(float(tau) for tau in values)
+
+
+def node_numbers(numbers, nodes: int) -> None:
+    """Refuse what is no tensor of node numbers 0 .. nodes - 1."""
+    require_tensor(numbers, "the numbers of nodes")
+    found = integers(numbers, "the numbers of nodes")
+    if found.numel() and not 0 <= int(found.min()) <= int(found.max()) < nodes:
+        raise ValueError(
+            f"numbers of nodes must be 0 .. {nodes - 1}; got {int(found.min())} to {int(found.max())}. Correct them."
+        )
+
+
+def require_tensor(x, what: str) -> None:
+    """Refuse what is no tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{what} must be a torch tensor; got {type(x).__name__}. Use torch.as_tensor(x) first.")
 
 
 def signal(x, nodes: int, matrices: int | None = None) -> Tensor:

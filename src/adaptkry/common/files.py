@@ -26,7 +26,7 @@ HEAD_BYTES = 4096  # the beginning of a file, by which adaptkry recognises its o
 TEMPORARY_SUFFIX = ".part"  # of temporary files
 
 
-def checked_path(path: Path | str, what: str = "the path") -> Path:
+def checked_path(path: str | os.PathLike, what: str = "the path") -> Path:
     """Return a path; an empty one, often an unset variable, is refused: `Path` takes it as the current folder."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"{what} must be a path; got {path!r}. Pass text or a pathlib.Path.")
@@ -34,6 +34,8 @@ def checked_path(path: Path | str, what: str = "the path") -> Path:
         raise ValueError(
             f"{what} must not be empty; got {str(path)!r}. Is a variable unset? The current folder is '.'."
         )
+    if "\0" in str(path):  # the operating system cannot represent it
+        raise ValueError(f"{what} must not have NUL characters; got {str(path)!r}. Remove them.")
     return Path(path)
 
 

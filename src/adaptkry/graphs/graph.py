@@ -18,7 +18,7 @@ from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.common.choices import TASKS, Direction
-from adaptkry.common.lookup import pick, some
+from adaptkry.common.lookup import check_options, pick, shortened, some
 from adaptkry.common.memory import check_memory
 
 logger = logging.getLogger(__name__)
@@ -139,6 +139,8 @@ class Graph:
                 f"an adjacency matrix must be square; got shape {list(adjacency.shape)}. Pass one row and one column "
                 f"per node."
             )
+        check_options(cls, options)
+        weighted = checks.flag(weighted, "weighted")
         matrix = sp.csr_array(adjacency).tocoo()  # adds repeated entries of a COO matrix
         matrix.eliminate_zeros()
         pairs = np.stack([matrix.row, matrix.col]).astype(np.int64)
@@ -148,6 +150,7 @@ class Graph:
     @classmethod
     def from_pyg(cls, data, **options) -> "Graph":
         """From a PyG `Data`: edge_index, num_nodes and, if present, x, y and edge_weight."""
+        check_options(cls, options)
         if getattr(data, "edge_index", None) is None:
             raise ValueError(f"from_pyg needs a Data with edge_index; {data!r} has none. Set data.edge_index.")
         options.setdefault("directed", bool(data.is_directed()))
@@ -159,6 +162,8 @@ class Graph:
         """From a NetworkX graph, with nodes in its order; `weight` is the name of an edge attribute."""
         import networkx as nx  # noqa: TID251  the only import of NetworkX
 
+        if not isinstance(graph, nx.Graph):
+            raise TypeError(f"from_networkx needs a NetworkX graph; got {type(graph).__name__}. Convert it.")
         if graph.number_of_nodes() == 0:
             raise ValueError("a graph needs at least one node; got an empty NetworkX graph. Add nodes.")
         if weight is not None and not any(weight in attributes for *_, attributes in graph.edges(data=True)):
@@ -275,8 +280,11 @@ class Graph:
 
     def with_columns(self, order: Sequence[int]) -> "Graph":
         """The same graph with its feature columns in another order."""
+        if self.features is None or not len(order):
+            raise ValueError(f"columns are chosen among those of features; got {shortened(order)} for {self!r}.")
+        for column in order:
+            checks.count(column, "a column", self.features.shape[1] - 1)
         other = object.__new__(Graph)
-        assert self.features is not None
         other.__dict__.update(self.__dict__, features=self.features[:, list(order)])
         return other
 

@@ -13,6 +13,8 @@ from adaptkry.graphs.graph import Graph, require_graph
 def labelled_edges(graph: Graph) -> tuple[Tensor, Tensor, Tensor]:
     """Source node, class of the source and class of the target of each entry of A between labelled nodes."""
     require_graph(graph, "homophily")
+    if graph.targets is not None:
+        raise ValueError(f"homophily needs classes; got a graph of the task {graph.task}. They cannot be computed.")
     sources = torch.repeat_interleave(torch.arange(graph.nodes), graph.indptr.diff())
     source_class, target_class = graph.y[sources], graph.y[graph.indices.long()]
     is_labelled = (source_class >= 0) & (target_class >= 0)

@@ -59,6 +59,8 @@ class Splits:
     def __post_init__(self):
         for part in PARTS:
             self._check(part, getattr(self, part))
+        if not isinstance(self.scheme, str):
+            raise TypeError(f"the scheme of splits must be a name; got {shortened(self.scheme)}.")
         if self.seeds and len(self.seeds) != len(self):
             raise ValueError(f"there must be one seed per split, {len(self)} in all; got {len(self.seeds)}.")
         for first, second in (PARTS[:2], PARTS[1:], PARTS[::2]):
@@ -75,7 +77,8 @@ class Splits:
             empty = int((~mask.any(1)).nonzero()[0])
             raise ValueError(
                 f"every split needs {part} nodes; split {empty} of {len(mask)} ({self.scheme}) has none. "
-                f"Label more nodes, or choose other fractions or masks."
+                f"Label more nodes of each class, or choose other fractions or masks. If labels are numbers to "
+                f"predict, use task='regression' (--task regression)."
             )
 
     def __len__(self) -> int:
@@ -92,6 +95,7 @@ class Splits:
 
     def sizes(self, split: int) -> dict[str, int]:
         """The numbers of nodes of one split, as in result rows: train_nodes, validation_nodes and test_nodes."""
+        split = checks.count(split, "the number of a split", len(self) - 1)
         return {f"{part}_nodes": int(getattr(self, part)[split].sum()) for part in PARTS}
 
     def take(self, count: int) -> "Splits":
@@ -103,7 +107,7 @@ class Splits:
 
     def only(self, numbers: Sequence[int]) -> "Splits":
         """Some of the splits, by their numbers; the warnings, which are about all splits, are kept."""
-        chosen = list(numbers)
+        chosen = [checks.count(i, "the number of a split", len(self) - 1) for i in numbers]
         seeds = tuple(self.seeds[i] for i in chosen) if self.seeds else ()
         return replace(self, **{part: getattr(self, part)[chosen] for part in PARTS}, seeds=seeds)
 
@@ -290,7 +294,10 @@ def absent_classes(split: Splits, y: Tensor, names: Sequence[str] | None = None)
     'test lacks class cat in every split.')
     """
     found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    present = checks.class_sizes(y).nonzero()[:, 0].tolist()
+    sizes_of_all = checks.class_sizes(y)
+    present = sizes_of_all.nonzero()[:, 0].tolist()
+    if names is not None and not (hasattr(names, "__len__") and len(names) >= len(sizes_of_all)):
+        raise ValueError(f"names must have one for each of the {len(sizes_of_all)} classes; got {shortened(names)}.")
     for part in PARTS:
         sizes = torch.stack([checks.class_sizes(y, mask) for mask in getattr(split, part)])  # [s, classes]
         for label in present:

@@ -115,6 +115,9 @@ class KrylovConv(MessagePassing):
         if in_channels != -1:
             checks.positive_count(in_channels, "in_channels")
         self.in_channels, self.out_channels = in_channels, checks.positive_count(out_channels, "out_channels")
+        if in_channels != -1:
+            what = f"a layer from {in_channels} to {out_channels} channels"
+            checks.check_memory(4 * in_channels * out_channels, what)
         self.initial_tau, self.learn_tau = single_tau(tau), checks.flag(learn_tau, "learn_tau")
         for name in options:
             pick(dict.fromkeys(("parametrisation", "initial_weights", "alpha")), name, "option of KrylovConv")

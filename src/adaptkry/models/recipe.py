@@ -4,7 +4,6 @@ A recipe is plain data. Recipes that train as one batch may differ in the settin
 basis or the layers must be the same.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -274,6 +273,9 @@ class Recipe:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Recipe":
         """Read what `to_dict` returned, also after JSON has turned tuples into lists."""
+        if not isinstance(data, Mapping):
+            raise TypeError(f"settings must be a mapping of names to values; got {shortened(data)}.")
+        check_names(data, ["method"])
         return cls(**{name: value if name == "stages" else _tuples(value) for name, value in data.items()})
 
 
@@ -340,6 +342,10 @@ def _class_weight(given: Any) -> tuple[str, ...]:
     for text in texts:
         if text != "balanced" or len(texts) > 1:
             _check_class_weight(text)
+    named = [text.rpartition("=")[0] for text in texts if "=" in text]
+    if len({*named}) < len(named):
+        twice = next(name for name in named if named.count(name) > 1)
+        raise ValueError(f"class_weight must have one weight per class; got {twice} twice. Keep one.")
     return tuple(texts)
 
 
@@ -352,7 +358,7 @@ def _check_class_weight(text: str) -> None:
     """Refuse an entry whose weight is not a positive number."""
     number = text.rpartition("=")[2]
     try:
-        is_positive = 0 < float(number) < math.inf
+        is_positive = 0 < float(number) <= checks.LARGEST_FLOAT32
     except ValueError:
         is_positive = False
     if not is_positive:
@@ -393,7 +399,7 @@ def given_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def check_names(settings: dict[str, Any], others: Iterable[str] = ()) -> dict[str, Any]:
+def check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> Mapping[str, Any]:
     """Return the settings; refuse names that are neither a field of `Recipe` nor one of `others`."""
     known = dict.fromkeys([*(f.name for f in fields(Recipe) if f.name != "method"), *others])
     for name in settings:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from adaptkry.common import checks
 from adaptkry.outofcore.manifest import MANIFEST, read_manifest
 from adaptkry.outofcore.node_ids import NODE_IDS, as_ids, check_ids
 from adaptkry.outofcore.npy_files import NpyFile, file_checksum
@@ -153,12 +154,15 @@ class BasisFolder:
 
     def node_ids(self, numbers: Tensor) -> list[str] | list[int]:
         """The ids of some stored rows [m], which are numbered from 0: those of the user, or node numbers."""
+        checks.node_numbers(numbers, self.count)
         if self._node_ids is None:
             return self.rows[numbers].tolist()
         return as_ids(self._node_ids[numbers.numpy()])
 
     def slab(self, start: int, stop: int) -> Tensor:
         """Stored rows start..stop-1 of every term as [T, rows, d]; terms are ordered by direction, tau and hop."""
+        for bound in (start, stop):
+            checks.require_integer(bound, "a bound of rows")
         if not 0 <= start <= stop <= self.count:
             raise ValueError(f"rows must be within 0 .. {self.count}; got {start} .. {stop}. Use other bounds.")
         dtype = torch.bfloat16 if self.dtype == "bfloat16" else torch.float32
@@ -195,7 +199,9 @@ class BasisFolder:
             share: number of this process and number of processes that divide the files among them.
         """
         checksums = self.manifest["xxh128"]
-        own = sorted(checksums)[share[0] :: share[1]]
+        number, processes = share
+        checks.count(number, "the number of a process", checks.positive_count(processes, "processes") - 1)
+        own = sorted(checksums)[number::processes]
         damaged = [name for name in own if file_checksum(self.path / name) != checksums[name]]
         if damaged:
             raise ValueError(

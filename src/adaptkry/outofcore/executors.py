@@ -10,9 +10,11 @@ from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
+from adaptkry.common import checks
 from adaptkry.common.lookup import pick
 
 CONNECT_TIMEOUT = 10  # seconds to wait for a scheduler
+MAX_WORKERS = 10_000
 MAX_WORKER_DEATHS = 10  # number of workers that may die during one block before Dask gives up
 
 
@@ -132,6 +134,8 @@ def check_executor(name: str, workers: int | None = None, scheduler: str | None 
     pick(EXECUTOR_FUNCTIONS, name, "executor")
     if scheduler is not None and name != "dask":
         raise ValueError(f"--scheduler is for --executor dask; got {name}. Use --executor dask.")
+    if workers is not None:
+        checks.positive_count(workers, "workers", MAX_WORKERS)
     if workers is not None and name == "inline":
         raise ValueError("--workers is for --executor processes or dask; got inline. Use --executor processes.")
     if workers is not None and scheduler is not None:

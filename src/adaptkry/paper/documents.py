@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adaptkry.common import tables
+from adaptkry.common.files import check_output_file, visible_names
 from adaptkry.common.files import write as write_file
 from adaptkry.paper import ACCURACY_ITEMS, cells
 from adaptkry.paper.published import PAPER
@@ -17,7 +18,7 @@ from adaptkry.paper.reproduce import ITEMS
 from adaptkry.report import elements
 from adaptkry.report.charts import write_charts
 from adaptkry.report.elements import cell_text, counted
-from adaptkry.report.html import page
+from adaptkry.report.html import is_page, page
 
 INTRODUCTION = """# Reproduction of the paper
 
@@ -33,6 +34,7 @@ intervals are corrected for this (Nadeau and Bengio, 2003). No interval is corre
 or cells that are compared: the best of many is partly lucky, and of twenty values that are right, one is expected
 outside its interval.
 """
+METHODS_TITLE = "# Published and measured accuracy of every method"
 QUICK = """
 **This was a quick run** (two splits, few epochs, built-in graphs in place of missing ones). It shows that every item
 runs; its numbers and verdicts are meaningless.
@@ -142,6 +144,7 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
         docs: output folder.
         quick: use the rows of quick runs instead of the others.
     """
+    check_documents(docs)
     sections = {name: section(name, results, quick) for name in ITEMS}
     folder = docs / "reproduction"
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,6 +155,24 @@ def write(names: Sequence[str], results: Path, docs: Path, quick: bool = False) 
     write_file(docs / "methods.md", methods_page(sections["table-2"]))
     write_file(folder / "report.html", page([item.facts for item in sections.values() if item.rows]))
     return folder / "report.html"
+
+
+def check_documents(docs: Path) -> None:
+    """Refuse to overwrite documents that `write` has not written."""
+    for name, first in (("reproduction.md", INTRODUCTION), ("methods.md", METHODS_TITLE)):
+        title = first.partition("\n")[0].encode()
+        check_output_file(docs / name, [], lambda head, title=title: head.startswith(title))
+    folder = docs / "reproduction"
+    check_output_file(folder / "report.html", [], is_page)
+    others = [name for name in visible_names(folder) if name.partition(".")[0] not in {*ITEMS, "report"}]
+    if others:
+        raise ValueError(f"{folder} must hold files of the reproduction only; got {others[0]}. Use another folder.")
+
+
+def check_rows(names: Sequence[str], results: Path) -> None:
+    """Refuse to append rows to a file of somebody else."""
+    for name in names:
+        check_output_file(results / f"{name}.jsonl", [], lambda head: b'"item"' in head.partition(b"\n")[0])
 
 
 def document(sections: Sequence[Section], quick: bool) -> str:
@@ -183,4 +204,4 @@ def write_figure(path: Path, charts: Sequence[dict]) -> Path:
 
 def methods_page(table_2: Section) -> str:
     """Return the text of `docs/methods.md`: published and measured accuracy of every method of Table 2."""
-    return f"# Published and measured accuracy of every method\n\n{markdown(table_2)[3:]}\n{provenance([table_2])}"
+    return f"{METHODS_TITLE}\n\n{markdown(table_2)[3:]}\n{provenance([table_2])}"

@@ -30,7 +30,8 @@ TRIALS_NOTE = (
 
 def auto_facts(result: AutoResult, facts: dict) -> dict:
     """Add to the facts of the ensemble what it is compared with, what mattered and the trials."""
-    tables, charts = [*auto_tables(result), *facts["tables"]], [*auto_charts(result), *facts["charts"]]
+    rest = [chart for chart in facts["charts"] if chart.get("section")]  # a chart of more methods is the first
+    tables, charts = [*auto_tables(result), *facts["tables"]], [*auto_charts(result), *rest]
     return facts | {"lead": in_words_with_edges(result, facts), "tables": tables, "charts": charts}
 
 

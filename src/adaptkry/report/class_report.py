@@ -17,19 +17,34 @@ SHOWN_NODES = 20  # of the least certain ones
 MOST_PROBABILITIES = 2e8  # models x nodes x classes
 PRODUCT_SECONDS = 5e-9  # of propagation, per node or entry, column, hop and tau
 DENSE_SECONDS = 2e-10  # of the dense layers, per training, node, column and hidden unit
-CLASS_NOTE = "Test nodes of all chosen trainings. A class that is not tested is in no test set."
-SETS_NOTE = "Coverage: test nodes whose set holds their class. Size: the mean number of classes in a set."
+CLASS_NOTE = (
+    "Test nodes of all chosen trainings. Precision: how many of the nodes that are predicted to be of the class are. "
+    "Recall: how many of the nodes of the class are found. F1: the harmonic mean of both."
+)
+UNTESTED_NOTE = " A class that is not tested is in no test set."
+MATRIX_NOTE = "Numbers of test nodes. Blue: right; orange: wrong, and with which class."
+RELIABILITY_NOTE = (
+    "Of the nodes whose class has a probability of 80\u00a0%, 80 of 100 should be right: the closer to the dashed "
+    "line, the more probabilities can be trusted. Temperature scaling corrects them by one number per training."
+)
+SETS_NOTE = (
+    "A prediction set holds the classes that remain possible at the wanted level. Coverage: test nodes whose set holds "
+    "their class; it should be the level. Size: the mean number of classes in a set. Threshold: smallest sets, some of "
+    "them empty. Adaptive: larger for difficult nodes, never empty. Randomised: like adaptive, but partly by "
+    "chance, and closer to the level."
+)
 CERTAINTY_NOTE = (
     "Test nodes and nodes without a label whose two largest probabilities differ least; of test nodes, the mean over "
-    "the trainings that tested them."
+    "the trainings that tested them. Each class with its probability."
 )
 
 
 def class_elements(names: Sequence[str], counts: np.ndarray) -> list[dict]:
     """Return the table of scores by class and the confusion matrix."""
     columns = ["class", "test nodes", "precision %", "recall %", "F1 %"]
-    scores = table("Scores by class", columns, class_scores(names, counts), CLASS_NOTE)
-    return under("Classes", matrix("Confusion matrix", names, counts, x="predicted class", y="true class"), scores)
+    note = CLASS_NOTE + UNTESTED_NOTE * bool((counts.sum(1) == 0).any())
+    drawn = matrix("Confusion matrix", names, counts, x="predicted class", y="true class", note=MATRIX_NOTE)
+    return under("Classes", drawn, table("Scores by class", columns, class_scores(names, counts), note))
 
 
 def class_scores(names: Sequence[str], counts: np.ndarray) -> list[list]:
@@ -59,11 +74,15 @@ def calibration_elements(run: Run | Ensemble) -> list[dict]:
         bins = [one for one in facts[f"reliability_{when}"] if one["count"]]
         confidence, accuracy = ([100 * one[part] for one in bins] for part in ("confidence", "accuracy"))
         lines.append(series(name, confidence, accuracy))
-    diagram = chart("Reliability", lines, x="confidence (mean probability of the predicted class, %)", y="accuracy (%)")
+    x, y = "confidence (mean probability of the predicted class, %)", "accuracy (%)"
+    diagram = chart("Reliability", lines, x=x, y=y, note=RELIABILITY_NOTE)
     errors = [["before temperature scaling", percent(facts["error_before"])], ["after", percent(facts["error_after"])]]
     note = f"Expected calibration error: the mean difference of accuracy and confidence over {facts['bins']} bins."
-    sets = [[one["kind"], percent(one["level"]), percent(one["coverage"]), cell(f"{one['size']:.2f}", one["size"])]
-            for one in facts.get("sets", ())]  # fmt: skip
+    sets = [
+        [one["kind"], cell(f"{100 * one['level']:g}", 100 * one["level"]), percent(one["coverage"]),
+         cell(f"{one['size']:.2f}", one["size"])]
+        for one in facts.get("sets", ())
+    ]  # fmt: skip
     tables = [table("Calibration error", ["", "error %"], errors, note)]
     if sets:
         tables.append(table("Prediction sets", ["kind", "level %", "coverage %", "size"], sets, SETS_NOTE))
@@ -115,11 +134,15 @@ def least_certain(
     rows = []
     for node, two, pair in zip(nodes[order].tolist(), shares[order].tolist(), classes[order].tolist(), strict=True):
         known = int(graph.y[node])
-        name = graph.info.node_ids[node] if graph.info.node_ids else node
-        guesses = [value for c, share in zip(pair, two, strict=True) for value in (names[c], percent(share))]
-        rows.append([name, *guesses, None if known < 0 else names[known]])
-    columns = ["node", "most probable", "probability %", "second", "its probability %", "known class"]
-    return under("Least certain nodes", table("Smallest margins", columns, rows, CERTAINTY_NOTE))
+        guesses = [cell(f"{names[c]} {100 * share:.1f}\u00a0%", share) for c, share in zip(pair, two, strict=True)]
+        rows.append([node_name(graph, node), *guesses, None if known < 0 else names[known]])
+    columns = ["node", "most probable", "second", "known class"]
+    return under("Least certain nodes", table("Two classes are nearly as probable", columns, rows, CERTAINTY_NOTE))
+
+
+def node_name(graph: Graph, node: int) -> str | int:
+    """Return the id of a node; its number if nodes have no ids."""
+    return graph.info.node_ids[node] if graph.info.node_ids else node
 
 
 def prediction_seconds(run: Run | Ensemble, graph: Graph) -> float:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from adaptkry.common.files import check_output_file, checked_path, visible_names
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import homophily
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
-from adaptkry.report.html import write_page
+from adaptkry.report.html import is_page, write_page
 from adaptkry.report.run_report import write_pages
 from adaptkry.spectral import spectrum, theory
 from adaptkry.spectral.bases import krylov
@@ -62,6 +63,17 @@ def effect_of_tau(graph: Graph, degree: int = 10) -> list[dict]:
     return rows
 
 
+def check_demo_folder(folder: Path) -> None:
+    """Refuse a folder with other files than those of an earlier demo, before anything is trained."""
+    ours = {"report.html", *(f"{kind}-{method}" for kind in DEMO_GRAPHS for method in DEMO_METHODS)}
+    others = [name for name in visible_names(checked_path(folder, "the output folder")) if name not in ours]
+    if others:
+        raise ValueError(
+            f"the output folder must be new, empty or of an earlier demo; {folder} holds {others[0]}. Use another."
+        )
+    check_output_file(folder / "report.html", [], is_page)
+
+
 def train_demo(folder: Path, on_run: Callable[[], object] = lambda: None) -> list[dict]:
     """Train three methods on a homophilous and a heterophilous graph; returns one row per graph and method.
 
@@ -69,6 +81,7 @@ def train_demo(folder: Path, on_run: Callable[[], object] = lambda: None) -> lis
         folder: folder for one run folder per row and a report of all runs.
         on_run: called after every run.
     """
+    check_demo_folder(folder)
     rows = []
     for kind, phi in DEMO_GRAPHS.items():
         graph = csbm(nodes=800, phi=phi, degree=6, information=0.5, features=32, seed=0)

@@ -107,6 +107,7 @@ def chart(
     behind: dict | None = None,
     marks: Sequence[dict] = (),
     empty: str = NOTHING_MEASURED,
+    note: str = "",
 ) -> dict:
     """Return a line chart, or one with a row of points per name if x has names.
 
@@ -121,6 +122,7 @@ def chart(
             {"name": str, "edges": [m + 1 numbers], "mass": [m numbers]}.
         marks: vertical lines with names: {"name": str, "x": number}.
         empty: text to show if no series has a value.
+        note: text below the chart, on the page only.
     """
     is_name = {isinstance(v, str) for line in series for v in line["x"]}
     if len(is_name) > 1:
@@ -133,10 +135,13 @@ def chart(
     return {
         "kind": "lines", "title": title, "x": x, "y": y, "log": bool(log), "log_x": bool(log_x),
         "series": list(series), "behind": finite(behind), "marks": [dict(mark) for mark in marks], "empty": empty,
+        "note": note,
     }  # fmt: skip
 
 
-def matrix(title: str, names: Sequence[str], counts: Iterable[Iterable[int]], *, x: str = "", y: str = "") -> dict:
+def matrix(
+    title: str, names: Sequence[str], counts: Iterable[Iterable[int]], *, x: str = "", y: str = "", note: str = ""
+) -> dict:
     """Return a chart of a square matrix of counts, such as a confusion matrix.
 
     Args:
@@ -145,13 +150,14 @@ def matrix(title: str, names: Sequence[str], counts: Iterable[Iterable[int]], *,
         counts: non-negative numbers [c, c]; cells are shaded by their share of the row.
         x: label of the columns.
         y: label of the rows.
+        note: text below the chart, on the page only.
     """
     labels, rows = [str(name) for name in names], [list(row) for row in finite(counts)]
     if [len(row) for row in rows] != [len(labels)] * len(labels):
         raise ValueError(
             f"matrix {title!r} must have {len(labels)} rows and columns, one per name; got rows of {[*map(len, rows)]}."
         )
-    return {"kind": "matrix", "title": title, "x": x, "y": y, "names": labels, "counts": rows}
+    return {"kind": "matrix", "title": title, "x": x, "y": y, "names": labels, "counts": rows, "note": note}
 
 
 def under(section: str, *elements: dict) -> list[dict]:

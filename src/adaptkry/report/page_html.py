@@ -24,7 +24,7 @@ def page(facts: Sequence[dict]) -> str:
     opened = best_run(checked)
     parts = {
         "STYLE": template("css") + dark_rules(),
-        "PROVENANCE": text_of(shared_provenance(checked)),
+        "PROVENANCE": f"<footer><p>{text_of(shared_provenance(checked))}</p></footer>",
         "OVERVIEW": overview(checked),
         "TABS": "".join(tab(one["title"], i, i == opened) for i, one in enumerate(checked)) if len(checked) > 1 else "",
         "MAIN": "".join(article(one, is_open=i == opened) for i, one in enumerate(checked)),
@@ -62,12 +62,14 @@ def with_code(text: str) -> str:
 
 
 def best_run(facts: Sequence[dict]) -> int:
-    """Return the number of the run with the best test score; the first experiment if there are no runs."""
+    """Return the number of the run with the best test score (of the first metric); the first experiment if none."""
     means: dict[int, float] = {}
+    metric = None
     for i, one in enumerate(facts):
-        mean = (one.get("scores") or {}).get("mean")
-        if mean is not None:
-            means[i] = mean
+        scores = one.get("scores") or {}
+        if scores.get("mean") is not None and metric in (None, scores["metric"]):
+            metric = scores["metric"]
+            means[i] = scores["mean"] if scores.get("greater_is_better", True) else -scores["mean"]
     runs = [i for i, one in enumerate(facts) if one["kind"] == "run"]
     return max(means, key=means.__getitem__) if means else next(iter(runs), 0)
 
@@ -97,13 +99,15 @@ def overview(facts: Sequence[dict]) -> str:
 
 def scores_chart(runs: Sequence[dict], metric: str) -> dict:
     """Return the chart of the test scores of runs, best first."""
-    ordered = sorted(runs, key=lambda run: -run["scores"]["mean"])
+    first = runs[0]["scores"]
+    ordered = sorted(runs, key=lambda run: run["scores"]["mean"], reverse=first.get("greater_is_better", True))
+    scale, unit = (100, " (%)") if first.get("is_share", True) else (1, "")
     means, low, high = (
-        [None if run["scores"][part] is None else 100 * run["scores"][part] for run in ordered]
+        [None if run["scores"][part] is None else scale * run["scores"][part] for run in ordered]
         for part in ("mean", "low", "high")
     )
     line = series("mean and 95 % interval over splits", [run["title"] for run in ordered], means, low, high)
-    return chart(f"Test {metric} of all runs", [line], y=f"test {metric} (%)")
+    return chart(f"Test {metric} of all runs", [line], y=f"test {metric}{unit}")
 
 
 def tab(title: str, number: int, is_open: bool) -> str:
@@ -148,8 +152,9 @@ def grid(name: str, elements: Sequence[str], *, folded: bool = False) -> str:
 def chart_html(shown: dict) -> str:
     """Return a chart; a matrix keeps its size and scrolls, other charts become smaller on a phone."""
     region = f' tabindex="0" role="region" aria-label="{text_of(shown["title"])}"'
-    kind = shown["kind"]
-    return f'<figure class="{kind}"><div class="scroll"{region if kind == "matrix" else ""}>{svg(shown)}</div></figure>'
+    kind, note = shown["kind"], shown.get("note")
+    drawn = f'<div class="scroll"{region if kind == "matrix" else ""}>{svg(shown)}</div>'
+    return f'<figure class="{kind}">{drawn}{f"<p>{with_code(note)}</p>" if note else ""}</figure>'
 
 
 def table_html(shown: dict) -> str:
@@ -173,10 +178,13 @@ def table_html(shown: dict) -> str:
 
 
 def column_class(cells: Iterable[TableCell]) -> str:
-    """Return the attribute of a column: "" for numbers, which are aligned to the right, or how long its text is."""
+    """Return the attribute of a column: "" for numbers, which are aligned to the right, or how long its text is.
+
+    Texts that begin with a letter are not numbers, even if they are sorted by one.
+    """
     keys = [(cell_text(cell), sort_key(cell)) for cell in cells if cell_text(cell) != "-"]
     longest = max((len(text) for text, _ in keys), default=0)
-    if longest <= LONG_TEXT and any(key is not None for _, key in keys):
+    if longest <= LONG_TEXT and any(key is not None and not text[:1].isalpha() for text, key in keys):
         return ""
     return (
         ' class="long-text"' if longest > LONG_TEXT else ' class="text"' if longest > SHORT_TEXT else ' class="short"'

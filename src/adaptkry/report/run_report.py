@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from adaptkry.common.files import checked_path
+from adaptkry.common.intervals import half_width
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import defined_measures
 from adaptkry.graphs.splits import Splits
@@ -35,14 +36,15 @@ from adaptkry.report.class_report import (
 )
 from adaptkry.report.elements import TableCell, cell, chart, counted, experiment, series, spread, table, under
 from adaptkry.report.learned_filter import learned_response
-from adaptkry.selection.compare import summarise
+from adaptkry.report.task_report import task_elements
 from adaptkry.spectral.bases import krylov
 from adaptkry.spectral.density import Density, graph_density
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import angles
 from adaptkry.training.ensemble import Ensemble
+from adaptkry.training.metrics import pick_metric
 from adaptkry.training.results import Result
-from adaptkry.training.run import Run
+from adaptkry.training.run import Run, mean_text
 
 log = logging.getLogger("adaptkry")
 
@@ -50,13 +52,36 @@ SPECTRUM_TAUS = tuple(round(0.1 * k, 1) for k in range(1, 20))
 BINS = 41
 LARGE = 1_000_000  # entries; for larger graphs only every third tau of the chart is computed
 ANGLE_COLUMNS = 256  # feature columns over which angles are averaged
-NO_CURVE = "the filter of this method is not a single curve"
+NO_CURVE = "no single curve describes the filter of this method"
 TRAININGS = "mean and range over trainings"
 FREQUENCY = "frequency 1 - λ (0 smooth, 2 rough)"
+LARGEST = "guessing the largest class"
+OUTPUTS = {
+    "classification": ("class", "classes"),
+    "multilabel": ("label", "labels"),
+    "regression": ("target", "targets"),
+}
 SHOWN_QUANTILES = (0.05, 0.5, 0.95)
 PROVENANCE_NAMES = ("command", "created", "version", "commit", "device", "torch", "python")
-SECTIONS = {"Classes": False, "Calibration": False, "Least certain nodes": False, "What it learned": False,
-            "What mattered": False, "Trainings": True, "Settings": True, "Graph": True}  # fmt: skip
+FILTER_NOTE = "How strongly the model keeps each frequency. "
+DENSITY_NOTE = (
+    "Grey: the frequencies of this graph. Low ones are patterns in which neighbours are alike, high ones patterns in "
+    "which they differ."
+)
+SPECTRUM_NOTE = "Which frequencies the graph has for each value of tau; the trained tau is marked."
+WEIGHT_NOTE = "Hop 0 is the node itself, hop 1 its neighbours, hop 2 also theirs. A weight near 0: the hop is not used."
+NORM_NOTE = "Every column of a hop has weights of its own; shown is their size (norm) in the first dense layer."
+ANGLE_NOTE = "Hops with a small angle between them are nearly the same, and add little."
+HOMOPHILY_NOTE = (
+    "Edge: the share of edges that join nodes of the same class. Node: the mean of this share over nodes. Class "
+    "insensitive and adjusted: corrected for the sizes of the classes. Label informativeness: how much the class of a "
+    "neighbour tells about the class of a node, from 0 to 1."
+)
+SHOWN_SECTIONS = (
+    "Predictions", "Labels", "Classes", "Calibration", "Least certain nodes", "What it learned", "What mattered",
+)  # fmt: skip
+FOLDED_SECTIONS = ("Trainings", "Settings", "Graph")
+SECTIONS = dict.fromkeys(SHOWN_SECTIONS, False) | dict.fromkeys(FOLDED_SECTIONS, True)
 REPORT_SECONDS = 10.0  # spectra and angles that are estimated to take longer are omitted
 SPECTRUM_SECONDS = 6e-7  # of one density of states, per node and entry, on one core
 ANGLE_SECONDS = 5e-9  # of the angles between hops, per node or entry, column, hop and tau
@@ -98,30 +123,41 @@ def run_report(
     start = time.monotonic()
     model, info = main_members(run), run.info
     recipe, name = model.recipes[0], "ensemble" if isinstance(run, Ensemble) else model.recipes[0].method
-    counts = np.array(confusion(run, graph, splits))
     names = [str(name) for name in info.class_names or range(run.classes)][: run.classes]
-    parts = [*class_elements(names, counts), *calibration_elements(run)]
-    parts += least_certain(run, graph, splits, names, REPORT_SECONDS if seconds is None else seconds)
+    scores, limit = mean_scores(run), REPORT_SECONDS if seconds is None else seconds
+    if run.task == "classification":
+        counts = np.array(confusion(run, graph, splits))
+        lead = in_words(scores, largest_share(counts))
+        parts = [*headline(name, scores, largest_share(counts)), *class_elements(names, counts)]
+        parts += [*calibration_elements(run), *least_certain(run, graph, splits, names, limit)]
+    else:
+        lead, parts = task_elements(run, graph, splits, names, limit)
     left = None if seconds is None else max(seconds - (time.monotonic() - start), 0.0)
     densities = {} if graph is None else spectra(graph, recipe.taus[0], left)
     trained = densities.get(recipe.taus[0])
     grid, responses = responses_of(model, graph, -1.0 if trained is None else min(-1.0, float(trained.edges[0])))
     learned = [filter_chart(grid, responses, recipe.taus[0], trained), *spectrum_chart(densities, recipe)]
     parts += under("What it learned", *learned, *hop_charts(model, graph, recipe, left))
-    parts += under("Trainings", *curve_charts(run.main.curves, info.metric), *training_tables(run))
+    parts += under("Trainings", *curve_charts(run), *training_tables(run))
     parts += under("Settings", settings_table(run))
-    parts += [] if graph is None else under("Graph", homophily_table(graph))
-    score, scores = score_text(run), mean_scores(run)
+    parts += [] if graph is None or run.task != "classification" else under("Graph", homophily_table(graph))
+    score = score_text(run)
     facts = experiment(
         f"{name} on {info.graph}",
-        lead=in_words(scores, largest_share(counts)),
+        lead=lead or in_words(scores),
         tables=[part for part in parts if "columns" in part],
         charts=[part for part in parts if "kind" in part],
         notes=[*(f"warning: {text}" for text in info.warnings), *missing_notes(graph, densities)],
         provenance={name: getattr(info, name) for name in PROVENANCE_NAMES if getattr(info, name) is not None},
     )
-    overview = {"run": name, "graph": info.graph, "test %": score, "trainings": run.trainings}
-    facts |= {"kind": "run", "about": about(run), "score": f"{score} %", "scores": scores, "overview": overview}
+    overview = {
+        "run": name,
+        "graph": info.graph,
+        "metric": info.metric,
+        "test": cell(score, scores["mean"]),
+        "trainings": run.trainings,
+    }
+    facts |= {"kind": "run", "about": about(run, graph), "score": score, "scores": scores, "overview": overview}
     return facts | {"sections": SECTIONS, "summary": run.summary(warnings=False).splitlines()[-1]}
 
 
@@ -131,17 +167,32 @@ def main_members(run: Run | Ensemble) -> Run:
 
 
 def score_text(run: Run | Ensemble) -> str:
-    """Return mean and standard deviation of the test scores of chosen trainings (or of splits), in per cent."""
-    scores = np.array([run.results[i].test for i in run.chosen if run.results[i].test is not None]) * 100
-    if not len(scores):
-        return "-"
-    return f"{scores.mean():.2f}" + (f" ± {scores.std(ddof=1):.2f}" if len(scores) > 1 else "")
+    """Return mean and standard deviation of the test scores of chosen trainings (or of splits), with the unit."""
+    return mean_text([run.results[i].test for i in run.chosen], run.info.metric, run.task)
 
 
 def mean_scores(run: Run | Ensemble) -> dict:
     """Return the mean test score of the chosen trainings or splits and its 95 % interval; None if none was tested."""
-    scores = summarise(run.test_scores[run.chosen])
-    return {"metric": run.info.metric, **{name: scores[name] for name in ("mean", "low", "high")}}
+    metric, scores = pick_metric(run.info.metric, run.task), run.test_scores[run.chosen]
+    about = {"metric": run.info.metric, "is_share": metric.is_share, "greater_is_better": metric.greater_is_better}
+    good = scores[~np.isnan(scores)]
+    if not len(good):
+        return about | {"mean": None, "low": None, "high": None}
+    mean, half = float(good.mean()), half_width(good) if len(good) > 1 else None
+    low, high = (None, None) if half is None else (mean - half, mean + half)
+    if half is not None and metric.is_share:
+        low, high = max(0.0, mean - half), min(1.0, mean + half)
+    return about | {"mean": mean, "low": low, "high": high}
+
+
+def headline(name: str, scores: dict, largest: float | None) -> list[dict]:
+    """Return the chart of the accuracy beside that of guessing the largest class; nothing for other metrics."""
+    if scores["metric"] != "accuracy" or scores["mean"] is None or largest is None:
+        return []
+    low, high = ([None, None if scores[end] is None else 100 * scores[end]] for end in ("low", "high"))
+    means = [100 * largest, 100 * scores["mean"]]
+    line = series("mean and 95 % interval over splits", [LARGEST, name], means, low, high)
+    return [chart("Test accuracy", [line], y="test accuracy (%)")]
 
 
 def in_words(scores: dict, largest: float | None = None, more: str = "") -> str:
@@ -149,13 +200,15 @@ def in_words(scores: dict, largest: float | None = None, more: str = "") -> str:
 
     >>> in_words({"metric": "accuracy", "mean": 0.94}, 0.31)
     '94 of 100 test nodes are right; guessing the largest class gets 31.'
-    >>> in_words({"metric": "macro_f1", "mean": 0.512})
-    'The test macro_f1 is 51.2 %.'
+    >>> in_words({"metric": "macro_f1", "mean": 0.512}), in_words({"metric": "mae", "mean": 3.25, "is_share": False})
+    ('The test macro_f1 is 51.2 %.', 'The test mae is 3.25.')
     """
     if scores["mean"] is None:
         return "Nothing was tested."
     if scores["metric"] != "accuracy":
-        return f"The test {scores['metric']} is {100 * scores['mean']:.1f} %."
+        is_share = scores.get("is_share", True)
+        value = f"{100 * scores['mean']:.1f} %" if is_share else f"{scores['mean']:.4g}"
+        return f"The test {scores['metric']} is {value}."
     guess = "" if largest is None else f"guessing the largest class gets {of_100(largest)}"
     comparison = ", ".join(part for part in (guess, more) if part)
     return f"{of_100(scores['mean'])} of 100 test nodes are right{'; ' * bool(comparison)}{comparison}."
@@ -171,21 +224,28 @@ def of_100(share: float) -> str:
     return f"{100 * share:.{digits}f}"
 
 
-def about(run: Run | Ensemble) -> str:
+def about(run: Run | Ensemble, graph: Graph | None = None) -> str:
     """Return a sentence that gives the exact score and what it is measured on."""
-    info, count = run.info, len(run.chosen)
+    info, count, scheme = run.info, len(run.chosen), run.info.scheme.replace("_", "-")
     distinct = len({run.results[i].split for i in run.chosen})
-    splits = counted(distinct, f"{info.scheme} split", f"{info.scheme} splits")
+    splits = counted(distinct, f"{scheme} split", f"{scheme} splits")
     if isinstance(run, Ensemble):
         over = f"ensemble of {counted(run.trainings, 'training', 'trainings')}"
         splits = splits if count == 1 else f"mean ± standard deviation over {splits}"
     else:
         over = "one training" if count == 1 else f"mean ± standard deviation over {count} trainings"
-    stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries"
+    stored = f"{info.stored_rows:,} stored" if info.entries is None else f"{info.entries:,} entries of the matrix"
+    stored = stored if graph is None else f"{edge_count(graph):,} edges"
     return (
-        f"Test {info.metric} {score_text(run)} %: {over}, {splits}; {info.nodes:,} nodes, {stored}, "
-        f"{run.features:,} features, {run.classes:,} classes."
+        f"Test {info.metric} {score_text(run)}: {over}, {splits}; {info.nodes:,} nodes, {stored}, "
+        f"{run.features:,} features, {counted(run.classes, *OUTPUTS[run.task])}."
     )
+
+
+def edge_count(graph: Graph) -> int:
+    """Return the number of edges; an undirected one is stored twice, unless it joins a node with itself."""
+    loops = int((graph.adjacency.diagonal() != 0).sum())
+    return graph.entries if graph.is_directed else (graph.entries + loops) // 2
 
 
 def missing_notes(graph: Graph | None, densities: dict[float, Density]) -> list[str]:
@@ -244,7 +304,7 @@ def spectrum_chart(densities: dict[float, Density], recipe: Recipe) -> list[dict
     parts = np.array([1 - quantiles(density, SHOWN_QUANTILES) for density in densities.values()]).T  # [3, taus]
     line = series("median, and range of 90 %, of the frequencies", densities, parts[1], parts[2], parts[0])
     marks = [{"name": f"trained tau {tau:g}", "x": tau} for tau in recipe.taus]
-    return [chart("Spectrum by tau", [line], x="tau", y=FREQUENCY, marks=marks)]
+    return [chart("Spectrum by tau", [line], x="tau", y=FREQUENCY, marks=marks, note=SPECTRUM_NOTE)]
 
 
 def quantiles(density: Density, shares: Sequence[float]) -> np.ndarray:
@@ -273,18 +333,23 @@ def filter_chart(grid: Tensor, responses: list | None, tau: float, density: Dens
         frequency = (1 - grid.flip(0)).tolist()
         mean, low, high = (part[::-1] for part in spread(responses))
         lines.append(series(TRAININGS, frequency, mean, low, high))
-    return chart("Learned filter", lines, x=FREQUENCY, y="response g(λ)", behind=behind, empty=NO_CURVE)
+    shown: dict[str, Any] = {"x": FREQUENCY, "y": "response g(λ)", "behind": behind}
+    return chart(
+        "Learned filter", lines, **shown, empty=NO_CURVE, note=FILTER_NOTE * bool(lines) + DENSITY_NOTE * bool(behind)
+    )
 
 
-def curve_charts(curves: dict[str, np.ndarray], metric: str) -> list[dict]:
+def curve_charts(run: Run | Ensemble) -> list[dict]:
     """Return the charts of training loss and validation score by epoch."""
-    found = []
-    for name, label, unit in (("loss", "training loss", "nats"), ("validation", f"validation {metric}", "0 to 1")):
+    curves, metric, found = run.main.curves, run.info.metric, []
+    scale = " (0 to 1)" if pick_metric(metric, run.task).is_share else ""
+    loss = f" ({main_members(run).recipes[0].loss}, scaled targets)" if run.task == "regression" else " (nats)"
+    for name, label, unit in (("loss", "training loss", loss), ("validation", f"validation {metric}", scale)):
         epochs, values = thinned(curves[name])
         if epochs:
             means, low, high = ([float(reduce(v)) for v in values] for reduce in (np.mean, np.min, np.max))
             line = series(TRAININGS, epochs, means, low, high)
-            found.append(chart(label.capitalize(), [line], x="epoch", y=f"{label} ({unit})"))
+            found.append(chart(label.capitalize(), [line], x="epoch", y=f"{label}{unit}"))
     return found
 
 
@@ -299,18 +364,18 @@ def thinned(curve: np.ndarray, max_points: int = 250) -> tuple[list[int], list[n
 def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float | None = None) -> list[dict]:
     """Return the charts of the weights of the hops and of the angles between consecutive hops."""
     found, weights, limit = [], hop_weights(run), REPORT_SECONDS if seconds is None else seconds
+    across, title = "hop (number of products with P)", "Weight of each hop"
     if weights and len(weights[0]) > 1:
-        found.append(
-            chart("Weight of each hop", hop_lines(weights, recipe), x="hop (number of products with P)", y="weight")
-        )
+        found.append(chart(title, hop_lines(weights, recipe), x=across, y="weight", note=WEIGHT_NOTE))
+    elif norms := hop_norms(run):
+        found.append(chart(title, hop_lines(norms, recipe), x=across, y="norm of the weights",
+                           note=f"{WEIGHT_NOTE} {NORM_NOTE}"))  # fmt: skip
     if graph is not None and recipe.degree > 1 and angle_seconds(graph, recipe) <= limit:
         lines = [
             series(f"tau {tau:g}", range(1, len(degrees) + 1), degrees)
             for tau, degrees in hop_angles(graph, recipe).items()
         ]
-        found.append(
-            chart("Angle between consecutive hops", lines, x="hop (number of products with P)", y="angle (degrees)")
-        )
+        found.append(chart("Angle between consecutive hops", lines, x=across, y="angle (degrees)", note=ANGLE_NOTE))
     return found
 
 
@@ -338,6 +403,25 @@ def hop_weights(run: Run) -> list[list[float]] | None:
     return w.reshape(len(w), -1, w.shape[-1]).mean(1).tolist()
 
 
+def hop_norms(run: Run) -> list[list[float]] | None:
+    """Return the norm of the first layer's weights of each hop, [members, hops], if hops are concatenated.
+
+    None if hops have different sizes, because weights then cannot be compared.
+    """
+    first = [w for name, w in run.weights.items() if name.endswith("/layer0")]
+    terms = run.shape.terms
+    recipe = run.recipes[0]
+    if (
+        recipe.combine_hops != "concat"
+        or not recipe.hop_norm
+        or len(first) != 1
+        or terms < 2
+        or first[0].shape[1] % terms
+    ):
+        return None
+    return first[0].reshape(len(first[0]), terms, -1).norm(dim=2).tolist()
+
+
 def angle_seconds(graph: Graph, recipe: Recipe) -> float:
     """Estimate the time that `hop_angles` takes."""
     columns = 0 if graph.features is None else min(graph.features.shape[1], ANGLE_COLUMNS)
@@ -352,8 +436,8 @@ def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
 
 def homophily_table(graph: Graph) -> dict:
     """Return the table of the homophily measures that are defined."""
-    measures = list(defined_measures(graph).items())
-    undefined = "" if measures else "No edge joins two labelled nodes, so that homophily is not defined."
+    measures = [(name.replace("_", " "), value) for name, value in defined_measures(graph).items()]
+    undefined = HOMOPHILY_NOTE if measures else "No edge joins two labelled nodes, so that homophily is not defined."
     return table("Homophily", ["measure", "value"], measures, undefined)
 
 
@@ -383,20 +467,23 @@ def default_settings(method: str) -> dict:
 
 def training_tables(run: Run | Ensemble) -> list[dict]:
     """Return the tables of the trainings."""
-    return ensemble_tables(run) if isinstance(run, Ensemble) else [training_table(run.results)]
+    is_share = pick_metric(run.info.metric, run.task).is_share
+    return ensemble_tables(run, is_share) if isinstance(run, Ensemble) else [training_table(run.results, is_share)]
 
 
-def training_table(results: Sequence[Result]) -> dict:
+def training_table(results: Sequence[Result], is_share: bool = True) -> dict:
     """Return the table of trainings, one row each."""
-    return table("Trainings", list(Result.headings().values()), [training_row(result) for result in results])
+    columns = [heading if is_share else heading.removesuffix(" %") for heading in Result.headings().values()]
+    return table("Trainings", columns, [training_row(result, is_share) for result in results])
 
 
-def ensemble_tables(ensemble: Ensemble) -> list[dict]:
+def ensemble_tables(ensemble: Ensemble, is_share: bool = True) -> list[dict]:
     """Return the tables of splits, and of the members of each split, largest share first."""
-    splits = [[r.split, percent(r.validation), percent(r.test), r.failed] for r in ensemble.results]
+    shown, unit = (percent, " %") if is_share else (lambda value: value, "")
+    splits = [[r.split, shown(r.validation), shown(r.test), r.failed] for r in ensemble.results]
     used = [(part, shares) for part, shares in zip(ensemble.parts, ensemble.shares, strict=True) if any(shares)]
     members = [
-        (member.split, -share, [member.recipe.method, member.split, member.seed, number, percent(result.validation),
+        (member.split, -share, [member.recipe.method, member.split, member.seed, number, shown(result.validation),
                                 cell(f"{share:.3f}", share)])
         for number, (part, shares) in enumerate(used)
         for member, result, share in zip(part.members, part.results, shares, strict=True)
@@ -405,19 +492,20 @@ def ensemble_tables(ensemble: Ensemble) -> list[dict]:
     rows = [row for *_, row in sorted(members, key=lambda entry: entry[:2])]
     note = "Share: weight of the training's probabilities in the prediction of its split. Part: folder in members/."
     return [
-        table("Splits", ["split", "validation %", "test %", "failed"], splits),
-        table("Trainings", ["method", "split", "seed", "part", "validation %", "share"], rows, note),
+        table("Splits", ["split", f"validation{unit}", f"test{unit}", "failed"], splits),
+        table("Trainings", ["method", "split", "seed", "part", f"validation{unit}", "share"], rows, note),
     ]
 
 
-def training_row(result: Result) -> list:
+def training_row(result: Result, is_share: bool = True) -> list:
     """Return the cells of one training in the table of trainings."""
-    return [training_cell(getattr(result, name), heading) for name, heading in Result.headings().items()]
+    return [training_cell(getattr(result, name), is_share and heading.endswith("%"))
+            for name, heading in Result.headings().items()]  # fmt: skip
 
 
-def training_cell(value: Any, heading: str) -> TableCell:
-    """Return a value of a result as a cell; a heading with a per cent sign asks for per cent."""
-    if heading.endswith("%"):
+def training_cell(value: Any, is_percent: bool) -> TableCell:
+    """Return a value of a result as a cell, in per cent if asked for."""
+    if is_percent:
         return percent(value)
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
 

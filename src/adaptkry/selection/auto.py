@@ -88,6 +88,8 @@ def auto(
     check_names(settings, inspect.signature(auto).parameters)
     check_resume(resume, out)
     test = checks.flag(test, "test")
+    for name, given in (("should_stop", should_stop), ("on_progress", on_progress), ("on_trial", on_trial)):
+        checks.function(given, name)
     seconds = timing.time_limit(time_limit)
     source = open_graph(data, "auto", metrics=metrics, task=task)
     if source.task != "classification":

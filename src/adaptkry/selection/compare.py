@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from adaptkry.common import errors, memory, rows
+from adaptkry.common import checks, errors, memory, rows
 from adaptkry.common.files import digest_of, read_signed, signed, write
 from adaptkry.common.intervals import corrected_half_width, half_width, nodes_ratio
 from adaptkry.common.journal import Journal
@@ -78,6 +78,7 @@ def compare(
     settings = given_settings(settings)
     check_resume(resume, out)
     callbacks = checked_callbacks(callbacks)
+    checks.function(on_entry, "on_entry")
     methods = method_names(methods)
     check_for_any(methods, settings if task is None else settings | {"task": task})
     if baseline is not None:

@@ -85,6 +85,7 @@ def tune(
     checks.positive_count(trials, "trials", MAX_TRIALS)
     checks.positive_count(together, "together", MAX_TOGETHER)
     check_resume(resume, out)
+    checks.function(on_trial, "on_trial")
     device = str(choose_device(device))
     check_names(settings, inspect.signature(tune).parameters)
     source = open_graph(data, "tune", metrics=metrics, task=task)

@@ -184,6 +184,9 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
             raise TypeError(
                 f"stack needs a basis or a list of tensors; got {shortened(terms)}. Use stack(krylov(P, x, 10))."
             )
+        if len({term.shape for term in found}) > 1:
+            shapes = ", ".join(str(list(term.shape)) for term in found[:5])
+            raise ValueError(f"stack needs terms of one shape; got {shapes}. Stack those of one signal.")
         return torch.stack(found, 1)
     x, K, is_sparse = terms.x, terms.degree, sp.issparse(terms.x)
     if len(x.shape) != 2:
@@ -193,10 +196,10 @@ def stack(terms: Basis | Iterator[Tensor] | Sequence[Tensor], out: Tensor | None
     if out is None:
         # Each term is contiguous in memory, so a panel writes to K + 1 regions, not to K + 1 parts of every row.
         out = kernels.empty(K + 1, n, d, dtype=dtype, device=device).transpose(0, 1)
-    elif out.shape != (n, K + 1, d) or out.dtype != dtype:
+    elif not isinstance(out, Tensor) or out.shape != (n, K + 1, d) or out.dtype != dtype:
+        given = f"{out.dtype} {list(out.shape)}" if isinstance(out, Tensor) else shortened(out)
         raise ValueError(
-            f"out must be {dtype} of shape {[n, K + 1, d]}; got {out.dtype} {list(out.shape)}. "
-            f"Omit out= to allocate a new tensor."
+            f"out must be {dtype} of shape {[n, K + 1, d]}; got {given}. Omit out= to allocate a new tensor."
         )
     fill_on_gpu = terms.function.fill_on_gpu
     if fill_on_gpu is not None and fill_on_gpu(terms, out):

@@ -21,12 +21,14 @@ import torch
 from scipy.fft import dct
 from torch import Tensor
 
+from adaptkry.common import checks
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.bases import chebyshev
 from adaptkry.spectral.operators import Operator, Rescaled, as_operator
 from adaptkry.spectral.propagation_matrix import Propagation
 from adaptkry.spectral.spectrum import bounds
 
+MAX_MOMENTS, MAX_BINS = 10**5, 10**5  # far more than a histogram can show
 DENSITY_ROUNDING = 2e-6  # rounding error of the mass of a bin, from moments in float32
 
 
@@ -71,12 +73,14 @@ def density_of_states(
         seed: seed of the random vectors.
         on_progress: called as on_progress(done, total) after every product.
     """
-    if moments < 2 or probes < 2 or bins < 1:
-        raise ValueError(
-            f"moments and probes must be 2 or more and bins 1 or more; got {moments}, {probes} and {bins}. "
-            f"Try the defaults."
-        )
+    checks.count(moments, "moments", MAX_MOMENTS, at_least=2)
+    checks.count(probes, "probes", at_least=2)
+    checks.positive_count(bins, "bins", MAX_BINS)
+    checks.count(seed, "seed")
+    if on_progress is not None:
+        checks.function(on_progress, "on_progress")
     P = as_operator(P)
+    checks.check_memory(24 * P.shape[0] * probes, f"{probes} probes of {P.shape[0]} rows", remedy="Use fewer probes.")
     low, high = bounds(P)
     scale = max(abs(low), abs(high))
     centre, half_width = (high + low) / 2, max((high - low) / 2, 1e-8 * (scale or 1)) * (1 + 1e-6)

@@ -118,8 +118,10 @@ class Filter(nn.Module):
         self.basis = pick(BASES, basis, "basis") if isinstance(basis, str) else as_basis(basis)
         self.basis.check_options(options)
         self.parametrisation, self.options = parametrisation, options
+        checks.number(alpha, "alpha")
         if channels is not None:
             checks.positive_count(channels, "channels")
+            checks.check_memory(4 * channels * (degree + 1), f"a filter of degree {degree} for {channels} channels")
         self._coefficients = pick(PARAMETRISATIONS, parametrisation, "parametrisation")
         weights = pick(INITIAL_WEIGHTS, initial_weights, "initial weights")(degree, alpha)
         self.theta = nn.Parameter(weights if channels is None else weights.repeat(channels, 1))  # [K+1] or [d, K+1]
@@ -131,6 +133,9 @@ class Filter(nn.Module):
 
     def forward(self, terms: Tensor) -> Tensor:
         """Combine basis signals [n, K + 1, d] into [n, d]."""
+        if not isinstance(terms, Tensor) or not terms.is_floating_point():
+            given = terms.dtype if isinstance(terms, Tensor) else type(terms).__name__
+            raise TypeError(f"a filter combines terms [n, K + 1, d] of floats; got {given}. Use stack(basis(P, x, K)).")
         w = self.coefficients.to(terms.dtype)
         if terms.ndim != 3 or terms.shape[1] != self.degree + 1 or (w.ndim == 2 and terms.shape[2] != len(w)):
             channels = len(w) if w.ndim == 2 else "d"
@@ -140,13 +145,14 @@ class Filter(nn.Module):
             )
         return torch.einsum("nkd,k->nd" if w.ndim == 1 else "nkd,dk->nd", terms, w)
 
-    def apply(self, P, x: Tensor | None = None) -> Any:  # type: ignore[override]
+    def apply(self, P: Any, x: Tensor | None = None) -> Any:  # type: ignore[override]
         """Return g(P) x for a signal [n] or [n, d], with K products; for several taus, their mean.
 
         With one argument this is `nn.Module.apply(fn)`.
         """
         if x is None:
-            return super().apply(P)
+            return super().apply(checks.function(P, "without a signal, the argument of apply"))
+        checks.require_tensor(x, "the signal")
         P, columns = as_operator(P), x[:, None] if x.ndim == 1 else x
         basis = partial(average, self.basis) if P.is_batched else self.basis
         terms = stack(basis(P, columns, self.degree, **self.options))
@@ -159,6 +165,7 @@ class Filter(nn.Module):
         P must be symmetric, with at most `limit` nodes.
         """
         P = as_operator(P)
+        checks.require_tensor(x, "the signal")
         if P.is_batched:
             check_dense_size(P, limit)
             return torch.stack([self.exact(matrix, x, limit) for matrix in P.to_dense()]).mean(0)
@@ -187,6 +194,7 @@ class Filter(nn.Module):
 
     def from_krylov(self, weights: Tensor) -> "Filter":
         """Return the free filter over this basis with the given monomial coefficients [K + 1] or [d, K + 1]."""
+        weights = checks.floats(weights, "weights")
         if weights.ndim not in (1, 2) or weights.shape[-1] != self.degree + 1:
             raise ValueError(
                 f"weights must have shape [{self.degree + 1}] or [d, {self.degree + 1}]; got {list(weights.shape)}. "
@@ -321,7 +329,8 @@ def fit_response(
     target = pick(FIGURE_1, wanted, "response") if isinstance(wanted, str) else wanted
     if not callable(target):
         raise TypeError(f"the wanted response must be a name or a function; got {shortened(target)}. Try 'low'.")
-    points = torch.from_numpy(chebyshev_nodes(199)[0].copy()) if eigenvalues is None else eigenvalues.double()
+    given = chebyshev_nodes(199)[0].copy() if eigenvalues is None else eigenvalues
+    points = checks.floats(given, "eigenvalues").double()
     values = torch.as_tensor(target(1 - points), dtype=torch.float64)
     if values.shape != points.shape:
         raise ValueError(

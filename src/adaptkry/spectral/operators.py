@@ -214,6 +214,9 @@ class StackedOperators(Operator):
                 "StackedOperators needs at least one operator; got an empty list. Pass one operator per tau."
             )
         self.operators = [as_operator(P) for P in operators]
+        if len({P.shape for P in self.operators}) > 1:
+            rows = ", ".join(str(P.shape[0]) for P in self.operators)
+            raise ValueError(f"stacked operators must have the same number of rows; got {rows}. Use one graph.")
         super().__init__(
             self.operators[0].shape,
             is_symmetric=all(P.is_symmetric for P in self.operators),

@@ -75,7 +75,7 @@ class Propagation(Operator):
     ):
         self.taus: tuple[float, ...] = checks.taus(tau)
         require_graph(graph, "a propagation matrix")
-        checks.number(isolated, "isolated")
+        checks.number_of_float32(isolated, "isolated")
         views = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
         self.graph = pick(views, direction, "direction")(graph)
         self.direction, self.isolated, self.normalisation = direction, isolated, normalisation
@@ -120,7 +120,7 @@ class Propagation(Operator):
     def to(self, device: torch.device | str | Tensor) -> "Propagation":
         """Return the same operator on another device, or on the device of a tensor."""
         moved = copy(self)
-        moved.device = device.device if isinstance(device, Tensor) else torch.device(device)
+        moved.device = checks.device(device)
         moved.panel = kernels.panel_width(self.shape[0]) if moved.device.type == "cpu" else ALL_COLUMNS
         moved._transpose, moved._products, moved._edge_lists = None, {}, None
         return moved
@@ -151,6 +151,7 @@ class Propagation(Operator):
 
     def to_csr(self, which: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
         """The matrix of tau number `which` as a torch CSR matrix on the operator's device."""
+        which = checks.count(which, "the number of the tau", len(self.taus) - 1)
         n, tau = self.shape[0], self.taus[which]
         rows = torch.repeat_interleave(torch.arange(n), self.graph.indptr.diff())
         rows = torch.cat([rows, torch.arange(n)])
@@ -164,6 +165,7 @@ class Propagation(Operator):
 
     def to_dense(self) -> Tensor:
         """The matrix in float64, [n, n], or [r, n, n] for a list of r taus."""
+        checks.dense_matrix(self.shape[0], len(self.taus))
         A = torch.from_numpy(self.graph.adjacency.toarray())
         dense = [
             self.left[i, :, None] * (tau * A + torch.diag(self.diagonal[i])) * self.right[i]

@@ -58,7 +58,7 @@ def eigendecomposition(P: Operator | Tensor, limit: int = DENSE_LIMIT) -> tuple[
 def check_dense_size(P: Operator, limit: int) -> None:
     """Raise ValueError if an operator has more than `limit` rows."""
     n = P.shape[0]
-    if n > limit:
+    if n > checks.count(limit, "limit"):
         raise ValueError(
             f"all eigenvalues need a dense matrix, so a graph of at most {limit} nodes; got {n} nodes, a matrix of "
             f"{8e-9 * n**2:.1f} GB. Use density_of_states or extremes, or raise limit=."
@@ -123,6 +123,8 @@ def lambda_star(P: Propagation) -> float:
     >>> round(lambda_star(Propagation(triangle, 1.0)), 6)
     0.5
     """
+    if not isinstance(P, Propagation):
+        raise TypeError(f"lambda* needs a Propagation; got {type(P).__name__}. Use Propagation(graph, tau).")
     n = _symmetric(P).shape[0]
     components, _ = P.graph.components()
     if components > 1:

@@ -434,7 +434,7 @@ def open_data(
         return open_data(open_basis_folder(only), **load_options)
     if isinstance(only, str | Path) and is_kind(only, "graph"):
         raise ValueError(
-            f"training needs a graph in memory or a basis folder; got the graph folder {only}. Write its "
+            f"a graph in memory or a basis folder is needed here; got the graph folder {only}. Write its "
             f"basis first: `adaptkry propagate {only} --taus 0.5,1 --degree 10 --out BASIS`, then `adaptkry fit BASIS`."
         )
     load_options |= {} if layout is None else {"layout": layout}

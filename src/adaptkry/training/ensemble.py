@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from adaptkry.common import checks
 from adaptkry.graphs.splits import Splits
 from adaptkry.training.calibration import Calibration, Predictions, calibrate, some_nodes
 from adaptkry.training.data import TrainingData
@@ -85,7 +86,7 @@ class Ensemble:
 
     def summary(self, warnings: bool = True) -> str:
         """Return one line: mean and standard deviation of the test score over the splits."""
-        lines = [f"warning: {text}" for text in self.info.warnings] if warnings else []
+        lines = [f"warning: {text}" for text in self.info.warnings] if checks.flag(warnings, "warnings") else []
         name = f"ensemble of {self.trainings} trainings ({self.combine})"
         return "\n".join([*lines, summary_line(name, self.results, self.info)])
 
@@ -105,7 +106,7 @@ class Ensemble:
     def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
         """Predict class probabilities, averaged over the splits: [n, c]; see `Run.probabilities`."""
         refuse_values(self.task)
-        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
+        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration, calibrated)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; labels or values of other tasks, as `Run.predict`."""

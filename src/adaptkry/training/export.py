@@ -1,4 +1,6 @@
-"""The head of a trained model, from a basis to class probabilities, as ONNX or as a program of torch.export.
+"""The head of a trained model, from a basis to predictions, as ONNX or as a program of torch.export.
+
+Predictions are probabilities of classes, of other tasks probabilities of labels, or values.
 
 The basis of a graph does not depend on trained weights, so it is computed once (`run.head_inputs(graph)`), and the head
 predicts for any rows of it without adaptkry.
@@ -24,10 +26,11 @@ from adaptkry.models.stages import FixedNoise
 from adaptkry.training.calibration import Calibration, tempered
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.run import Run, WeightedPart
+from adaptkry.training.tasks import predictions
 
 
 class Head(nn.Module):
-    """The members of one part: basis [m, T, d] -> their share [v, b] of the probabilities of each model [v, m, c]."""
+    """The members of one part: basis [m, T, d] -> their share [v, b] of the predictions of each model [v, m, c]."""
 
     def __init__(self, part: Run, shares: Tensor):
         super().__init__()
@@ -38,28 +41,31 @@ class Head(nn.Module):
         self.register_buffer("shares", shares.float())
 
     def forward(self, basis: Tensor) -> Tensor:
-        """Predict the share of each model's class probabilities [v, m, c]."""
+        """Compute the share of each model's predictions [v, m, c]."""
         shares = self.get_buffer("shares")
         weights = {name: self.get_buffer(buffer) for name, buffer in self.names.items()}
         rows = torch.arange(basis.shape[0], device=basis.device).expand(shares.shape[1], -1)  # [b, m]
         mask = torch.ones_like(rows, dtype=basis.dtype)[:, :, None]
         logits = batched.logits(self.shape, weights, weights, basis.transpose(0, 1), rows, mask)  # [b, m, c]
-        return torch.einsum("vb,bmc->vmc", shares, logits.softmax(-1))
+        found = predictions(self.shape.recipe.task, logits, weights)
+        return torch.einsum("vb,bmc->vmc", shares.to(found.dtype), found)
 
 
 class Heads(nn.Module):
-    """The heads of all parts, each with a basis of its own: bases [m, T, d] -> calibrated probabilities [m, c]."""
+    """The heads of all parts, each with a basis of its own: bases [m, T, d] -> (calibrated) predictions [m, c]."""
+
+    temperatures: Tensor | None
 
     def __init__(self, parts: Sequence[WeightedPart], calibration: Calibration | None):
         super().__init__()
         self.heads = nn.ModuleList(Head(part, shares) for part, shares in parts)
-        temperatures = torch.ones(len(parts[0][1])) if calibration is None else calibration.temperatures.float()
-        self.register_buffer("temperatures", temperatures)
+        self.register_buffer("temperatures", None if calibration is None else calibration.temperatures.float())
 
     def forward(self, *bases: Tensor) -> Tensor:
-        """Predict class probabilities [m, c]."""
+        """Predict probabilities or values [m, c]."""
         models = torch.stack([head(basis) for head, basis in zip(self.heads, bases, strict=True)]).sum(0)
-        return tempered(models, self.get_buffer("temperatures")).mean(0)
+        temperatures = self.temperatures
+        return (models if temperatures is None else tempered(models, temperatures)).mean(0).float()
 
 
 def head_inputs(run: Run | Ensemble, data: Any) -> dict[str, Tensor]:
@@ -79,16 +85,16 @@ def export(run: Run | Ensemble, path: Path | str) -> Path:
     """Write the head of a run or ensemble, and return the path of the file.
 
     Args:
-        run: trained members, whose probabilities are averaged as in `run.probabilities`.
-        path: a file .onnx or .pt2, which is new or an earlier export. It holds the class names, too: ONNX as metadata
-            "classes", torch.export as the extra file "classes.json".
+        run: trained members, whose predictions are averaged as in `run.probabilities`.
+        path: a file .onnx or .pt2, which is new or an earlier export. It holds the names of classes, labels or targets,
+            too: ONNX as metadata "classes", torch.export as the extra file "classes.json".
     """
     path = check_output_file(path, [], is_export)
     write_as = pick({".onnx": onnx_bytes, ".pt2": program_bytes}, path.suffix, "kind of file")
     module = Heads(exported_parts(run), run.calibration).eval()
     example = tuple(torch.zeros(3, terms, columns) for _, terms, columns in input_shapes(run).values())
     names = run.info.class_names or [str(c) for c in range(run.classes)]
-    content = write_as(module, example, json.dumps(list(names)[: run.classes]))
+    content = write_as(module, example, json.dumps(list(names)[: run.classes]), output_name(run.task))
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, content)
     return path
@@ -108,8 +114,6 @@ def exported_parts(run: Run | Ensemble) -> list[WeightedPart]:
 
 def why_not(recipe: Recipe) -> str | None:
     """Return why a model cannot be exported; None if it can."""
-    if recipe.task != "classification":
-        return f"was trained for the task {recipe.task}, and exported heads return probabilities of classes"
     if recipe.uses_training_labels:
         return "uses the labels of training nodes as inputs"
     if recipe.structure_layer:
@@ -130,7 +134,7 @@ def dynamic_rows(example: tuple[Tensor, ...]) -> tuple[tuple[dict[int, Any], ...
     return (tuple({0: rows} for _ in example),)
 
 
-def program_bytes(module: nn.Module, example: tuple[Tensor, ...], classes: str) -> bytes:
+def program_bytes(module: nn.Module, example: tuple[Tensor, ...], classes: str, output: str) -> bytes:  # noqa: ARG001
     """Return the content of a file of torch.export."""
     with torch.no_grad():
         program = torch.export.export(module, example, dynamic_shapes=dynamic_rows(example))
@@ -139,7 +143,12 @@ def program_bytes(module: nn.Module, example: tuple[Tensor, ...], classes: str) 
     return file.getvalue()
 
 
-def onnx_bytes(module: nn.Module, example: tuple[Tensor, ...], classes: str) -> bytes:
+def output_name(task: str) -> str:
+    """Return the name of the output of a head: "probabilities", or "values" of the task regression."""
+    return "values" if task == "regression" else "probabilities"
+
+
+def onnx_bytes(module: nn.Module, example: tuple[Tensor, ...], classes: str, output: str) -> bytes:
     """Return the content of an ONNX file."""
     try:
         import onnxscript  # noqa: F401  torch.onnx needs it
@@ -156,7 +165,7 @@ def onnx_bytes(module: nn.Module, example: tuple[Tensor, ...], classes: str) -> 
             dynamo=True,
             verbose=False,
             input_names=input_names(len(example)),
-            output_names=["probabilities"],
+            output_names=[output],
             dynamic_shapes=dynamic_rows(example),
         )
     assert found is not None

@@ -19,7 +19,7 @@ from adaptkry.common import checks, rows
 from adaptkry.common.files import checked_path
 from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick, shortened
-from adaptkry.graphs.splits import Splits
+from adaptkry.graphs.splits import Splits, absent_classes
 from adaptkry.models.recipe import Recipe, check_names
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
@@ -310,6 +310,8 @@ def resolve_splits(
     """Return `splits`, or the splits of the scheme of that name, checked against the labels."""
     found = splits if isinstance(splits, Splits) else source.splits(splits, count)
     check_splits(found, source.labels, test)
+    if found.scheme == "masks" and not found.warnings and source.task == "classification":
+        found = replace(found, warnings=absent_classes(found, source.labels, source.info.class_names))
     if isinstance(splits, Splits) and count not in (None, len(splits)):
         raise ValueError(f"count is for a scheme of splits; got {count} and {len(splits)} splits. Use splits.take.")
     return found

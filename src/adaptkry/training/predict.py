@@ -13,7 +13,7 @@ from torch import Tensor
 from adaptkry.common import checks
 from adaptkry.common.files import check_output_file, replacing
 from adaptkry.common.frames import parquet_columns, to_frame, write_parquet
-from adaptkry.common.lookup import shortened, some
+from adaptkry.common.lookup import check_options, shortened, some
 from adaptkry.graphs.graph import Info
 from adaptkry.graphs.readers.paths import TABLES, check_file
 from adaptkry.graphs.readers.table_files import open_table
@@ -36,7 +36,9 @@ from adaptkry.training.run import (
 )
 
 PARQUET = ".parquet"
-OTHER_SUFFIXES = (".json", ".jsonl", ".xlsx", ".xls", ".feather", ".npz", ".npy", ".tsv", ".html")  # not written
+OTHER_SUFFIXES = (  # not written
+    ".json", ".jsonl", ".xlsx", ".xls", ".feather", ".npz", ".npy", ".tsv", ".html", ".gz", ".bz2", ".xz", ".zip",
+)  # fmt: skip
 SET_SEPARATOR = " | "
 VALUE = "value("  # columns of predicted targets begin with it
 
@@ -145,6 +147,7 @@ def _cells(name: str, values: list) -> list:
 
 def predict_frame(run: Run | Ensemble, data: Any, **options: Any) -> Any:
     """Return a pandas DataFrame of predictions with one row per node; `options` are those of `prediction_columns`."""
+    check_options(prediction_columns, options)
     chunks = list(prediction_columns(run, data, **options))
     return to_frame({name: [value for columns in chunks for value in columns[name]] for name in chunks[0]})
 
@@ -194,7 +197,7 @@ def prediction_columns(
         if not len(kept) and len(known):
             continue
         ids, numbers, known, chunk = [ids[i] for i in kept.tolist()], numbers[kept], known[kept], chunk[:, kept]
-        p = averaged(chunk, run.calibration if calibrated else None)  # [m, c]
+        p = averaged(chunk, run.calibration, calibrated)  # [m, c]
         if run.task != "classification":
             label = ["known" if is_known else "predicted" for is_known in known.tolist()]
             yield {column: ids, **task_columns(run.task, names, p), "label": label}

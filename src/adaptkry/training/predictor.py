@@ -99,7 +99,7 @@ class Predictor:
             nodes: the nodes; None: all of them.
             calibrated: whether to apply temperature scaling, if the run has it.
         """
-        return averaged(self.models(self._numbers(nodes)), self.run.calibration if calibrated else None)
+        return averaged(self.models(self._numbers(nodes)), self.run.calibration, calibrated)
 
     def sets(self, nodes: Sequence[str | int] | None = None, level: float = 0.9, kind: str = "threshold") -> Tensor:
         """Predict a set of classes for some nodes: bool [m, c]; see `Run.prediction_sets`."""
@@ -114,6 +114,7 @@ class Predictor:
     @torch.no_grad()
     def models(self, numbers: Tensor) -> Tensor:
         """Predict with every model for nodes that are given by number, uncalibrated: [v, m, c]."""
+        checks.node_numbers(numbers, self._graph.nodes)
         return torch.stack([torch.einsum("vb,bmc->vmc", w, part.members(numbers)) for part, w in self._parts]).sum(0)
 
     def _numbers(self, nodes: Sequence[str | int] | None) -> Tensor:

@@ -6,12 +6,13 @@ annotated with a heading.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Annotated, Any, get_origin, get_type_hints
 
 from torch import Tensor
 
 from adaptkry.common import rows
+from adaptkry.common.lookup import shortened, some
 from adaptkry.graphs.splits import Splits
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.state import Member, TrainingState
@@ -53,6 +54,11 @@ class Result:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "Result":
         """Read a row, also of an older version; unknown columns are ignored."""
+        if not isinstance(row, Mapping):
+            raise TypeError(f"a row must be a mapping of columns to values; got {shortened(row)}.")
+        missing = [one.name for one in fields(cls) if one.default is MISSING and one.name not in {*row, "settings"}]
+        if missing:
+            raise ValueError(f"a row must have the columns of results; it lacks {some(missing, 3)}.")
         data = {**row, "settings": rows.settings_of(dict(row))}
         return cls(**{one.name: data[one.name] for one in fields(cls) if one.name in data})
 

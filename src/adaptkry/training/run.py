@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry.common.lookup import some
+from adaptkry.common import checks
+from adaptkry.common.lookup import shortened, some
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.inputs import Inputs, SavedInputs, Scaling, model_inputs
 from adaptkry.models.recipe import Recipe
@@ -124,7 +125,7 @@ class Run:
 
     def summary(self, warnings: bool = True) -> str:
         """Return one line per recipe: mean and standard deviation of the test score over its chosen members."""
-        lines = [f"warning: {text}" for text in self.info.warnings] if warnings else []
+        lines = [f"warning: {text}" for text in self.info.warnings] if checks.flag(warnings, "warnings") else []
         for recipe in dict.fromkeys(self.recipes):
             members = zip(self.members, self.results, strict=True)
             chosen = [result for member, result in members if member.recipe == recipe and result.chosen]
@@ -133,7 +134,9 @@ class Run:
 
     def only(self, indices: Iterable[int]) -> "Run":
         """Return the same run with these members only."""
-        keep = list(indices)
+        if isinstance(indices, str) or not isinstance(indices, Iterable):
+            raise TypeError(f"members are chosen by a list of numbers; got {shortened(indices)}. Use only([0]).")
+        keep = [checks.count(i, "the number of a training", len(self.members) - 1) for i in indices]
         return replace(
             self,
             members=[self.members[i] for i in keep],
@@ -227,7 +230,7 @@ class Run:
             calibrated: whether to apply temperature scaling (see `training/calibration.py`), if the run has it.
         """
         refuse_values(self.task)
-        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration if calibrated else None)
+        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration, calibrated)
 
     def predict(self, data: Any) -> Tensor:
         """Predict the most probable class of every node: [n]; `run.info.class_names` has the names of classes.
@@ -314,9 +317,11 @@ def model_probabilities(parts: Sequence[WeightedPart], data: Any) -> Tensor:
     return torch.stack([torch.einsum("vb,bnc->vnc", w.to(p.dtype), p) for w, p in found]).sum(0)
 
 
-def averaged(models: Tensor, calibration: Calibration | None) -> Tensor:
-    """Average the probabilities of all models [v, n, c], each with its temperature: [n, c]."""
-    return (models if calibration is None else tempered(models, calibration.temperatures)).mean(0)
+def averaged(models: Tensor, calibration: Calibration | None, calibrated: bool = True) -> Tensor:
+    """Average the probabilities of all models [v, n, c]: [n, c]; if they are `calibrated`, with their temperatures."""
+    if checks.flag(calibrated, "calibrated") and calibration is not None:
+        models = tempered(models, calibration.temperatures)
+    return models.mean(0)
 
 
 def require_calibration(calibration: Calibration | None) -> Calibration:

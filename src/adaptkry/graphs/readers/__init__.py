@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from adaptkry.common import checks
+from adaptkry.common.files import checked_path
 from adaptkry.common.lookup import check_options, pick, some
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
@@ -36,6 +37,7 @@ READERS: dict[str, Callable[..., Graph]] = {
 }  # fmt: skip
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
 UNKNOWN_LIKE = ("-1", "nan", "none", "null", "na", "n/a", "?", "unknown", "missing")  # names of classes to warn of
+MANY_CLASSES = 10  # classes; more than that, with fewer than two nodes each, may be numbers
 TABLE_OPTIONS = {"source", "target", "weight_column", "id_column", "label_column", "ignore", "categories", "missing"}
 SUFFIXES = (*READERS, *PICKLES, ".npy")  # text that ends in one of these is a path
 
@@ -78,6 +80,8 @@ def _read(data, options: dict) -> tuple[Graph, str]:
         check_options(read_tables, options)
         return read_tables(first, *more, **options), "the data frame of nodes"
     if first.is_dir():
+        if more:
+            raise ValueError(f"a folder holds the whole graph; got {first} and {more[0]}. Pass one of them.")
         first, more = tables_in(first)
     suffix = check_file(first).suffix.lower()
     if suffix in PICKLES:
@@ -114,6 +118,13 @@ def _log_labels(graph: Graph, where: str) -> None:
         logger.info("%s: %d of %d nodes have no label", where, unknown, graph.nodes)
     if graph.targets is not None:
         return
+    classes = sum(size > 0 for size in sizes)
+    if classes > max(MANY_CLASSES, sum(sizes) / 2):
+        logger.warning(
+            "%s: %d labelled nodes have %d different labels, which are taken as classes; for numbers use --task "
+            "regression (task='regression' in Python)",
+            where, sum(sizes), classes,
+        )  # fmt: skip
     for name, size in zip(graph.info.class_names or (), sizes, strict=False):
         if name.lower() in UNKNOWN_LIKE:
             logger.warning(
@@ -165,6 +176,6 @@ def _item(item: Any, given: str | None = None) -> Any:
 
 def _expanded(path: str | os.PathLike) -> Path:
     try:
-        return Path(path).expanduser()
+        return checked_path(path, "a path of the graph").expanduser()
     except RuntimeError:
         raise ValueError(f"~ in a path must be followed by the name of a user; got {path}. Write it in full.") from None

@@ -196,7 +196,12 @@ def _csr(known: Mapping[str, np.ndarray], name: str) -> sp.csr_array:
             )
     values = known.get(f"{name}_data", np.ones(len(indices), dtype=np.int8))
     matrix = sp.csr_array((values, indices, indptr), shape=tuple(shape.tolist()))
-    matrix.check_format(full_check=True)
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}_indptr and {name}_indices must fit {name}_shape; {error}. Write the file again."
+        ) from None
     return matrix
 
 

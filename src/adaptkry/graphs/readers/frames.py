@@ -27,7 +27,7 @@ def columns_of(data: Any, where: str) -> list[tuple[str, np.ndarray]]:
             f"{where} must be a data frame in memory, with distinct names of columns; got {type(data).__name__} "
             f"({reason:.200}). Use .collect() for a lazy one, or rename columns."
         ) from None
-    return [(str(name), _values(frame[name])) for name in frame.columns]
+    return [(str(name), _values(frame.get_column(name))) for name in frame.columns]
 
 
 def _values(series: Any) -> np.ndarray:

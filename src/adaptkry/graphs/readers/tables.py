@@ -198,7 +198,10 @@ def _feature_names(table: Table, used: Layout, choice: ColumnChoice, others: Ite
         ("ignore", choice.ignore),
         ("categories", choice.categories),
     ):
-        _check_names(table, what, names, {*others} if what != "ignore" else set())
+        taken = {*others}
+        if what == "ignore":  # a column that only looks like labels may be left out
+            taken = {used.id_column, choice.label_column, *(choice.features or ())}
+        _check_names(table, what, names, taken)
     if choice.features is not None:
         names = list(choice.features)
     else:
