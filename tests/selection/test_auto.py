@@ -24,7 +24,7 @@ from adaptkry.selection.auto import auto
 from adaptkry.selection.auto_result import best_scores, effects_of, largest_class_scores
 from adaptkry.selection.auto_search import AutoSearch
 from adaptkry.selection.portfolio import portfolio
-from adaptkry.selection.trial import recipe_of
+from adaptkry.selection.trial import TrainedTrial, recipe_of
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import common_recipe, fit
@@ -225,6 +225,16 @@ def test_a_time_limit_that_is_too_short_trains_one_recipe_and_states_the_minimum
     assert len(result.trials) == 1
     assert result.ensemble.chosen == [0, 1]
     assert "too short for one whole training, which needs up to" in caplog.text
+
+
+def test_baselines_are_tried_even_if_the_first_training_began_slowly():
+    search = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, start=0.0, time_limit=10.0)
+    search.starts = [8.0, 1.0]  # such as a truncated SVD of the features, and a GCN
+    search.trained = [
+        TrainedTrial({"method": name, "seconds": 9.0, "state": "complete"}, None) for name in ("adaptkry", "gcn")
+    ]
+    assert search.shortest([recipe("mlp")]) == 1.0
+    assert search.shortest([recipe("gcn")]) == search.shortest([recipe("adaptkry")]) == 8.0
 
 
 def test_the_minimum_that_is_stated_lets_the_first_training_end():

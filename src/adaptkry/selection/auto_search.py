@@ -112,7 +112,7 @@ class AutoSearch:
         is_published = not self.data.has_suggested("adaptkry")
         published = self.data.recipe("adaptkry", **self.settings) if is_published else None
         for batch in self.batches(published, suggested):
-            if self.trained and (self.left < self.shortest() or self.should_stop()):
+            if self.trained and (self.left < self.shortest(batch) or self.should_stop()):
                 return
             self.train(batch)
 
@@ -121,11 +121,15 @@ class AutoSearch:
         """The settings of all recipes."""
         return search_settings(self.data.graph, self.device, self.fixed)
 
-    def shortest(self) -> float:
-        """Seconds below which it is not worth to begin another batch.
+    def shortest(self, batch: Sequence[Recipe]) -> float:
+        """Seconds below which it is not worth to begin a batch.
 
-        That is a tenth of the fastest training so far, or the time to the first check of one of the last batches.
+        That is a tenth of the fastest training so far, or the time to the first check of one of the last batches. For
+        a baseline that was not tried yet it is the shortest time to a first check, so that the report can compare.
         """
+        tried = {row["method"] for row in self.rows}
+        if any(recipe.method in REFERENCES and recipe.method not in tried for recipe in batch):
+            return min(self.starts, default=0.0)
         times = [row["seconds"] for row in self.rows if row["state"] == "complete"]
         return max(0.5, 0.1 * min(times, default=0.0), *self.starts[-3:])
 
