@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import signal
 from itertools import islice
 
@@ -75,6 +76,14 @@ def test_a_time_limit_that_is_too_short_trains_one_recipe_and_states_the_minimum
     assert len(json.loads(printed.out)["trials"]) == 1
     assert "too short for one whole training" in printed.err
     assert "which needs up to" in printed.err
+    assert re.search(r"Use a time limit that is at least \d+ s longer", " ".join(printed.err.split()))
+
+
+def test_the_suggested_settings_that_are_shown_are_those_of_the_search(command, tmp_path):
+    words = ["auto", "csbm", "--time", "0.01s", "--splits", 1, "--epochs", 2, "--device", "cpu", "--no-report"]
+    printed = command(*words, "--out", tmp_path / "found").err
+    assert "settings suggested for this graph" in printed
+    assert "hidden" not in printed  # 256 units are suggested, but on the CPU the search uses 64, the default
 
 
 def test_progress_shows_time_left_best_score_and_what_is_trained(capsys):

@@ -115,6 +115,7 @@ def test_fit_names_suggested_settings_in_one_line_and_inspect_gives_the_reasons(
     shown = run("inspect", *files)
     found = json.loads(run("inspect", *files, "--json"))["suggested"]
     assert all(reason["why"] in shown for reason in found)
+    assert "no setting neighbours tend to have the same class" in run("inspect", "csbm")
     assert "`adaptkry fit` uses them" in shown
     assert found[0]["settings"]["taus"] == [0.5, 1.0]
     printed = command("fit", *files, *words, "--method", "mlp", "--set", "standardise=true", "--out", "b", cwd=tmp_path)

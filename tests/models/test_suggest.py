@@ -83,6 +83,19 @@ def test_homophilous_graphs_whose_features_are_words_have_settings_of_their_own(
     assert {name: getattr(found, name) for name in expected} == expected
 
 
+@pytest.mark.parametrize(("labels", "expected"), [(199, "OTHER_WORDS_FEW_LABELS"), (200, "OTHER_WORDS")])
+def test_words_of_heterophilous_graphs_are_learned_with_larger_steps_from_few_labels(labels, expected):
+    graph = csbm(nodes=300, phi=-0.9)
+    words = torch.eye(80).repeat(4, 1)[:300]
+    graph = Graph(torch.from_numpy(np.stack(graph.adjacency.nonzero())).long(), words, graph.y)
+    train = torch.arange(300) < labels
+    found, reasons = suggest(graph, train=train), explain(graph, train=train)
+    assert {"mlp_lr": found.mlp_lr, "mlp_decay": found.mlp_decay} == getattr(module, expected)
+    assert any("few labels" in one.why for one in reasons) == (labels == 199)
+    unlinked = Graph([[0], [0]], words, graph.y)
+    assert suggest(unlinked, train=train).mlp_lr == found.mlp_lr  # homophily is unknown
+
+
 @pytest.mark.parametrize(("columns", "degree"), [(8, 20), (8, 4), (100, 20)])
 def test_few_columns_have_a_layer_per_hop_and_structure_columns_if_degrees_are_high(columns, degree):
     found = suggest(csbm(nodes=300, features=columns, degree=degree))

@@ -97,6 +97,18 @@ def test_the_opening_of_the_page_says_what_the_edges_are_worth(result):
     assert auto_facts(result, facts)["lead"].endswith("; guessing the largest class gets 50.")
 
 
+def test_without_features_nothing_is_said_about_what_the_edges_add(result, monkeypatch):
+    monkeypatch.setattr(Ensemble, "features", 0)
+    sentence = about_edges(result)
+    assert "columns of the edges alone (mlp)" in sentence
+    assert "features alone" not in sentence
+    facts = {"lead": "-", "scores": {"metric": "accuracy", "mean": 0.5}, "tables": [], "charts": []}
+    found = auto_facts(result, facts)
+    assert "features" not in found["lead"]
+    assert "edges" not in found["lead"]
+    assert [row[0] for row in found["tables"][0]["rows"]][1] == "columns of the edges alone (mlp)"
+
+
 def test_one_line_per_setting_that_was_varied(trials):
     lines = what_mattered(effects_of(trials))
     assert lines[0].startswith("method: adaptkry; with gcn -10.00")

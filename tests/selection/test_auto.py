@@ -24,7 +24,7 @@ from adaptkry.selection.auto import auto
 from adaptkry.selection.auto_result import best_scores, effects_of, largest_class_scores
 from adaptkry.selection.auto_search import AutoSearch
 from adaptkry.selection.portfolio import portfolio
-from adaptkry.selection.trial import recipe_of
+from adaptkry.selection.trial import TrainedTrial, recipe_of
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import common_recipe, fit
@@ -227,6 +227,36 @@ def test_a_time_limit_that_is_too_short_trains_one_recipe_and_states_the_minimum
     assert "too short for one whole training, which needs up to" in caplog.text
 
 
+def test_baselines_are_tried_even_if_the_first_training_began_slowly():
+    search = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, start=0.0, time_limit=10.0)
+    search.starts = [8.0, 1.0]  # such as a truncated SVD of the features, and a GCN
+    search.trained = [
+        TrainedTrial({"method": name, "seconds": 9.0, "state": "complete"}, None) for name in ("adaptkry", "gcn")
+    ]
+    assert search.shortest([recipe("mlp")]) == 1.0
+    assert search.shortest([recipe("gcn")]) == search.shortest([recipe("adaptkry")]) == 8.0
+
+
+def test_the_minimum_that_is_stated_lets_the_first_training_end():
+    search = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, start=0.0, time_limit=10.0)
+    search.add_needed(8.0, left=6.0)  # 0.4 of 20 seconds would have been enough
+    search.add_needed(9.0, left=1.0)  # a slower one
+    assert (search.needed, search.missing) == (8.0, pytest.approx(14.0 / 0.97))
+    search.add_needed(1.5, left=0.5)  # trainings of less than 2 s may take all the time that is left
+    assert (search.needed, search.missing) == (1.5, pytest.approx(1.0 / 0.97))
+
+
+def test_a_resumed_search_with_a_whole_training_has_no_warning_about_the_time(tmp_path, monkeypatch, caplog):
+    def kill(_) -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        search(out=tmp_path / "killed", on_trial=kill)
+    monkeypatch.setattr(AutoSearch, "train", lambda self, _: self.add_needed(5.0, left=1.0))  # all others are ended
+    assert [trial["is_whole"] for trial in search(out=tmp_path / "killed", resume=True).trials] == [True]
+    assert "too short" not in caplog.text
+
+
 def test_if_all_trials_fail_the_reason_is_given(monkeypatch):
     def fail(*_, **__):
         raise MemoryError("the features are too large")
@@ -323,7 +353,9 @@ def test_a_class_with_one_member_is_trained_with_a_warning():
     assert any("lacks class 2" in text for text in result.ensemble.info.warnings)
 
 
-@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf"), True, None, "", "5 parsecs", "-3s"])
+@pytest.mark.parametrize(
+    "limit", ["1e9h", "999999h", 0, -1.0, float("nan"), float("inf"), True, None, "", "5 parsecs", "-3s"]
+)
 def test_time_limits_must_be_positive(limit):
     with pytest.raises(ValueError, match="a time limit must be a positive number"):
         search(time_limit=limit)

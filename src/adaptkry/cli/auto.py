@@ -73,11 +73,13 @@ def auto(
     from adaptkry.cli.tune import resume_hint
     from adaptkry.common.memory import keep_freed_memory
     from adaptkry.common.timing import time_limit
+    from adaptkry.models.recipe import given_settings
     from adaptkry.models.recipe_text import merge
     from adaptkry.report.auto_report import auto_facts
     from adaptkry.report.run_report import write_pages
     from adaptkry.selection.auto import SUMMARY
     from adaptkry.selection.auto import auto as search
+    from adaptkry.selection.auto_search import search_settings
     from adaptkry.training.data import with_metrics
     from adaptkry.training.fit import choose_device
     from adaptkry.training.predict import write_predictions
@@ -88,10 +90,10 @@ def auto(
     splits = data.splits(split, count)
     folder = out or Path("runs") / f"{Path(data.name).name}-auto"
     fixed = merge({"epochs": epochs}, assignments or ())
-    choose_device(device)
+    settings = search_settings(data.graph, str(choose_device(device)), given_settings(fixed))
     was_complete = resume and (folder / SUMMARY).exists()
     log.info(f"auto on {data.name}: {splits.label}, {seconds:g} s")
-    terminal.log_suggested(data, data.recipe("adaptkry", splits.train[0], **fixed), fixed)
+    terminal.log_suggested(data, data.recipe("adaptkry", splits.train[0], **settings), fixed)
     terminal.warn(splits)
     spare = report_seconds(data, seconds)
     with (

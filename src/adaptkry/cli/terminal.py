@@ -50,7 +50,7 @@ def print_inspection(found: dict) -> None:
     show(f"settings suggested for adaptkry on this graph ({use}):")
     for reason in found["suggested"]:
         settings = "; ".join(f"{name} {as_text(value)}" for name, value in reason["settings"].items())
-        show(f"  {escape(settings)}\n    {escape(reason['why'])}")
+        show(f"  {escape(settings or 'no setting')}\n    {escape(reason['why'])}")
     for text in found["warnings"]:
         show(f"[yellow]warning:[/yellow] {escape(text)}")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+MAX_SECONDS = 10**8  # three years
 SECONDS_PER_UNIT = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -25,10 +26,10 @@ def time_limit(value: Any) -> float:
             limit = float(found[1]) * SECONDS_PER_UNIT[found[2]]
     elif isinstance(value, int | float) and not isinstance(value, bool):
         limit = float(value)
-    if not 0 < limit < math.inf:
+    if not 0 < limit <= MAX_SECONDS:
         raise ValueError(
-            f"a time limit must be a positive number of seconds, or a number with s, min or h; got {value!r}. "
-            "Use for example 30s, 5min or 1h."
+            f"a time limit must be a positive number of at most {MAX_SECONDS:,} seconds, or a number with s, min or h; "
+            f"got {value!r}. Use for example 30s, 5min or 1h."
         )
     return limit
 

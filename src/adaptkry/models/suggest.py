@@ -33,13 +33,16 @@ GENERAL: Settings = {
     "mlp_decay": 5e-4,
 }  # fmt: skip
 
-# if features are words, by homophily: smooth features with dropout of their entries where neighbours are similar
+# if features are words, by homophily: smooth features with dropout of their entries where neighbours are similar;
+# elsewhere by the number of training labels: a small model needs larger steps (4 to 7 points on validation nodes of
+# own/texas, own/wisconsin and own/cornell)
 MIN_HOMOPHILY = 0.3  # adjusted homophily from which a graph counts as homophilous
 HOMOPHILOUS_WORDS: Settings = {
     "tied": True, "taus": (0.5,), "degree": 10, "hop_norm": False, "batch_norm": False, "filter_dropout": 0.4,
     "mlp_lr": 0.05, "mlp_dropout": 0.5, "mlp_decay": 1e-3,
 }  # fmt: skip
 OTHER_WORDS: Settings = {"mlp_lr": 0.003, "mlp_decay": 5e-3}
+OTHER_WORDS_FEW_LABELS: Settings = {"mlp_lr": 0.05, "mlp_decay": 5e-4}
 
 # by direction
 MAX_RECIPROCAL = 0.8  # share of edges that also exist in reverse, up to which direction is used
@@ -141,14 +144,16 @@ def explain(graph: Any, method: str = "adaptkry", train: Tensor | None = None) -
 
 
 def by_homophily(graph: Graph, has_words: bool) -> list[Reason]:
-    """Return the settings for features that are words, by the homophily of the known labels."""
-    settings = OTHER_WORDS if has_words else {}
+    """Return the settings for features that are words, by the homophily and the number of the known labels."""
+    is_few = int((graph.y >= 0).sum()) < MIN_LABELS
+    settings = (OTHER_WORDS_FEW_LABELS if is_few else OTHER_WORDS) if has_words else {}
+    steps = "; few labels: a small model learns with larger steps" if is_few and has_words else ""
     try:
         value = homophily.adjusted(graph)
     except ValueError:
-        return [Reason(settings, "homophily is unknown: no edges between training nodes of different classes")]
+        return [Reason(settings, f"homophily is unknown: no edges between training nodes of different classes{steps}")]
     if value < MIN_HOMOPHILY:
-        return [Reason(settings, f"neighbours often have other classes (adjusted homophily {value:.2f})")]
+        return [Reason(settings, f"neighbours often have other classes (adjusted homophily {value:.2f}){steps}")]
     why = f"neighbours tend to have the same class (adjusted homophily {value:.2f})"
     return [Reason(HOMOPHILOUS_WORDS, f"{why} and similar words") if has_words else Reason(settings, why)]
 

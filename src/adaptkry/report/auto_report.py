@@ -12,7 +12,6 @@ from adaptkry.report.run_report import in_words, of_100, plain
 from adaptkry.selection.auto_result import AutoResult
 from adaptkry.selection.trial import Trial
 
-LONG_NAMES = {"mlp": "features alone (mlp)"}  # names of baselines in tables and sentences
 COMPARED_NOTE = (
     "95 % interval: confidence interval of the mean over splits (Student's t), as if they were independent; they share "
     "nodes. To the ensemble: mean difference over the same splits, in percentage points, with its 95 % interval, which "
@@ -53,7 +52,7 @@ def in_words_with_edges(result: AutoResult, facts: dict) -> str:
 def auto_tables(result: AutoResult) -> list[dict]:
     """Return the tables "Compared with", "What mattered" and "Trials"."""
     metric = result.ensemble.info.metric
-    compared = [comparison_row(entry) for entry in result.comparison()]
+    compared = [comparison_row(entry, long_name(result, entry["name"])) for entry in result.comparison()]
     columns = ["", f"test {metric} %", "95 % interval", "to the ensemble"]
     effects, rows = ["setting", "value", "trials", "difference"], effect_rows(result.effects)
     trials = ["trial", "method", "settings", "validation %", "seconds"]
@@ -68,7 +67,7 @@ def auto_charts(result: AutoResult) -> list[dict]:
     """Return the chart of the test scores, and that of the best validation score by time."""
     metric = result.ensemble.info.metric
     entries = [entry for entry in result.comparison() if entry["mean"] is not None]
-    names = [LONG_NAMES.get(entry["name"], entry["name"]) for entry in entries]
+    names = [long_name(result, entry["name"]) for entry in entries]
     ends = [
         [100 * (entry[end] if entry[end] is not None else entry["mean"]) for entry in entries]
         for end in ("low", "high")
@@ -85,12 +84,19 @@ def auto_charts(result: AutoResult) -> list[dict]:
     ]
 
 
-def comparison_row(entry: dict[str, Any]) -> list[TableCell]:
+def long_name(result: AutoResult, name: str) -> str:
+    """Return the name of a baseline in tables and sentences; without features, the MLP has columns of the edges."""
+    return (
+        f"{'features' if result.ensemble.features else 'columns of the edges'} alone (mlp)" if name == "mlp" else name
+    )
+
+
+def comparison_row(entry: dict[str, Any], name: str) -> list[TableCell]:
     """Return the cells of one row of the table "Compared with"."""
     has_spread = entry["low"] is not None  # a single split has no interval
     interval = cell(f"{100 * entry['low']:.2f} .. {100 * entry['high']:.2f}", entry["low"]) if has_spread else None
     difference = None if entry["name"] == "ensemble" else points(entry["difference"], entry["half_width"])
-    return [LONG_NAMES.get(entry["name"], entry["name"]), percent(entry["mean"]), interval, difference]
+    return [name, percent(entry["mean"]), interval, difference]
 
 
 def points(difference: float | None, half_width: float) -> dict | None:
@@ -141,7 +147,7 @@ def about_edges(result: AutoResult) -> str:
     entries = {entry["name"]: entry for entry in result.comparison() if entry["mean"] is not None}
     if len(entries) < 2:
         return ""
-    scores = ", ".join(f"{LONG_NAMES.get(name, name)} {100 * entry['mean']:.2f} %" for name, entry in entries.items())
+    scores = ", ".join(f"{long_name(result, name)} {100 * entry['mean']:.2f} %" for name, entry in entries.items())
     sentence = f"Test {result.ensemble.info.metric}: {scores}."
     found = edges_gain(result)
     if found is None:
@@ -154,8 +160,11 @@ def about_edges(result: AutoResult) -> str:
 
 
 def edges_gain(result: AutoResult) -> tuple[float, float] | None:
-    """Return how much better the best single training is than features alone, with half the width of its interval."""
-    if not {"mlp", "best single training"} <= result.baselines.keys():
+    """Return how much better the best single training is than features alone, with half the width of its interval.
+
+    None if one of them was not tested, or if there are no features.
+    """
+    if not {"mlp", "best single training"} <= result.baselines.keys() or not result.ensemble.features:
         return None
     single, mlp = (np.array(result.baselines[name], dtype=float) for name in ("best single training", "mlp"))  # [s]
     differences = single - mlp  # NaN where one of them was not tested

@@ -144,10 +144,10 @@ def finished_search(folder: Path) -> AutoResult:
 def finish(search: AutoSearch) -> AutoResult:
     """Select the ensemble on validation nodes, evaluate it once on test nodes, and write it to the folder."""
     best_trial(search.rows)  # raises an error with the reason if all failed
-    if not search.whole_trainings and math.isfinite(search.needed):
+    if math.isfinite(search.needed) and not any(row["is_whole"] for row in search.rows):
         log.warning(
-            f"the time limit is too short for one whole training, which needs up to {search.needed:.0f} s; "
-            "the best epochs so far are used"
+            f"the time limit is too short for one whole training, which needs up to {search.needed:.1f} s; the best "
+            f"epochs so far are used. Use a time limit that is at least {math.ceil(search.missing)} s longer"
         )
     parts = [trained.run for trained in search.trained if trained.run is not None]
     metric = search.data.info.metric

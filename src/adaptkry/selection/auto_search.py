@@ -5,7 +5,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from adaptkry.common.files import write
 from adaptkry.common.journal import Journal
+from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.splits import Splits
 from adaptkry.models.recipe import PER_MEMBER, Recipe
 from adaptkry.models.suggest import REDUCED, reduced, suggest
@@ -36,6 +37,7 @@ WORK = "trials"  # folder of the trained trials while the search runs
 TOGETHER = 8  # recipes trained as one batch on a GPU
 FIRST_RATES = 2  # recipes of a shape that are tried at first
 LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
+SHORT = 2.0  # seconds that a batch may take in any case, if there are so many
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
 SELECTION_SHARE = 0.1  # the largest share of the time that is kept for the selection of the ensemble
@@ -70,8 +72,8 @@ class AutoSearch:
     time_limit: float  # seconds
     test: bool = True  # whether to evaluate on test nodes
     trained: list[TrainedTrial] = field(default_factory=list)
-    whole_trainings: int = 0  # batches that the time limit did not end
     needed: float = math.inf  # seconds that the fastest batch that it ended would have taken
+    missing: float = 0.0  # seconds by which the time limit was too short for that batch
     is_divided: bool = False  # whether memory did not suffice for some batch
     fitting: dict[str, int] = field(default_factory=dict)  # recipes of a method that fit in memory as one batch
     starts: list[float] = field(default_factory=list)  # seconds from the beginning of a batch to its first check
@@ -110,25 +112,24 @@ class AutoSearch:
         is_published = not self.data.has_suggested("adaptkry")
         published = self.data.recipe("adaptkry", **self.settings) if is_published else None
         for batch in self.batches(published, suggested):
-            if self.trained and (self.left < self.shortest() or self.should_stop()):
+            if self.trained and (self.left < self.shortest(batch) or self.should_stop()):
                 return
             self.train(batch)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of all recipes: those of the user, and on the CPU settings that save time."""
-        if self.device.startswith("cuda"):
-            return self.fixed
-        graph = self.data.graph
-        width = 0 if graph.features is None else graph.features.shape[1]
-        is_wide = graph.nodes * width > WIDE_INPUT and width > REDUCED
-        return CPU_SETTINGS | (reduced(graph) if is_wide else {}) | self.fixed
+        """The settings of all recipes."""
+        return search_settings(self.data.graph, self.device, self.fixed)
 
-    def shortest(self) -> float:
-        """Seconds below which it is not worth to begin another batch.
+    def shortest(self, batch: Sequence[Recipe]) -> float:
+        """Seconds below which it is not worth to begin a batch.
 
-        That is a tenth of the fastest training so far, or the time to the first check of one of the last batches.
+        That is a tenth of the fastest training so far, or the time to the first check of one of the last batches. For
+        a baseline that was not tried yet it is the shortest time to a first check, so that the report can compare.
         """
+        tried = {row["method"] for row in self.rows}
+        if any(recipe.method in REFERENCES and recipe.method not in tried for recipe in batch):
+            return min(self.starts, default=0.0)
         times = [row["seconds"] for row in self.rows if row["state"] == "complete"]
         return max(0.5, 0.1 * min(times, default=0.0), *self.starts[-3:])
 
@@ -184,7 +185,8 @@ class AutoSearch:
         recipes = [recipe for recipe in batch if recipe not in tried]
         if not recipes:
             return
-        end = time.monotonic() + max(LARGEST_SHARE * self.left, min(self.left, 2.0))
+        left = self.left
+        end = time.monotonic() + max(LARGEST_SHARE * left, min(left, SHORT))
         what = f"{recipes[0].method}, {len(recipes)} recipes" if len(recipes) > 1 else recipes[0].method
         checked, was_ended = [(0, time.monotonic())], False  # epochs and times
 
@@ -194,7 +196,8 @@ class AutoSearch:
             checked.append((state.epoch, time.monotonic()))
             is_over = time.monotonic() > end
             if is_over and state.epoch < state.epochs and bool(state.running.any()):
-                was_ended, self.needed = True, min(self.needed, whole_time(checked, state.epochs))
+                was_ended = True
+                self.add_needed(whole_time(checked, state.epochs), left)
             return is_over or self.should_stop()
 
         self.report(what)
@@ -209,9 +212,14 @@ class AutoSearch:
                 self.fitting[recipes[0].method] = smallest
             for trained in found:
                 self.add(trained._replace(row=trained.row | {"is_whole": not was_ended}))
-        self.whole_trainings += not was_ended
         if len(checked) > 1:
             self.starts.append(checked[1][1] - checked[0][1])
+
+    def add_needed(self, seconds: float, left: float) -> None:
+        """Record how long a batch would have taken that the time limit ended, and how much time was left for it."""
+        if seconds < self.needed:
+            enough = seconds if seconds <= SHORT else seconds / LARGEST_SHARE
+            self.needed, self.missing = seconds, max(0.0, enough - left) / (1 - RESERVE)
 
     def log_divided(self, message: str) -> None:
         """Log that memory does not suffice for whole batches, but only once."""
@@ -290,6 +298,15 @@ class AutoSearch:
             run = load_trial(folder) if (folder / "run.json").exists() else None
             self.trained.append(TrainedTrial({"trial": int(name), **record}, run))
             self.spent_before = max(self.spent_before, float(record["elapsed"]))
+
+
+def search_settings(graph: Graph, device: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of all recipes: those of the user, and on the CPU settings that save time."""
+    if device.startswith("cuda"):
+        return dict(fixed)
+    width = 0 if graph.features is None else graph.features.shape[1]
+    is_wide = graph.nodes * width > WIDE_INPUT and width > REDUCED
+    return CPU_SETTINGS | (reduced(graph) if is_wide else {}) | dict(fixed)
 
 
 def whole_time(checked: Sequence[tuple[int, float]], epochs: int) -> float:
