@@ -11,7 +11,8 @@ from adaptkry.graphs.splits import Splits
 from adaptkry.report.elements import cell, chart, matrix, series, table, under
 from adaptkry.training.calibration import tempered
 from adaptkry.training.ensemble import Ensemble
-from adaptkry.training.run import Run, model_probabilities
+from adaptkry.training.run import Run
+from adaptkry.training.trained_model import model_probabilities
 
 SHOWN_NODES = 20  # of the least certain ones
 MOST_PROBABILITIES = 2e8  # models x nodes x classes

@@ -6,8 +6,6 @@ runs; the members of one part have the same shape.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,25 +17,12 @@ from adaptkry.training.calibration import Calibration, Predictions, calibrate, s
 from adaptkry.training.data import TrainingData
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.results import Result
-from adaptkry.training.run import (
-    Run,
-    RunInfo,
-    WeightedPart,
-    as_predictions,
-    averaged,
-    model_probabilities,
-    prediction_sets,
-    refuse_values,
-    require_success,
-    summary_line,
-)
-
-if TYPE_CHECKING:
-    from adaptkry.training.predictor import Predictor
+from adaptkry.training.run import Run, RunInfo, require_success, summary_line
+from adaptkry.training.trained_model import TrainedModel, WeightedPart
 
 
 @dataclass(repr=False)
-class Ensemble:
+class Ensemble(TrainedModel):
     """Members of one or more runs, and the share of each of them in the prediction of its split."""
 
     parts: list[Run]
@@ -102,49 +87,6 @@ class Ensemble:
             if used:
                 found.append((part.only(used), weights))
         return found
-
-    def probabilities(self, data: Any, *, calibrated: bool = True) -> Tensor:
-        """Predict class probabilities, averaged over the splits: [n, c]; see `Run.probabilities`."""
-        refuse_values(self.task)
-        return averaged(model_probabilities(self.weighted_parts(), data), self.calibration, calibrated)
-
-    def predict(self, data: Any) -> Tensor:
-        """Predict the most probable class of every node: [n]; labels or values of other tasks, as `Run.predict`."""
-        return as_predictions(self.task, averaged(model_probabilities(self.weighted_parts(), data), self.calibration))
-
-    def prediction_sets(self, data: Any, level: float = 0.9, kind: str = "threshold") -> Tensor:
-        """Predict a set of classes for every node: bool [n, c]; see `Run.prediction_sets`."""
-        return prediction_sets(self, data, level, kind)
-
-    def predictor(self, data: Any) -> "Predictor":
-        """Return a predictor, which keeps the basis of a graph: it answers for some nodes and follows changes."""
-        from adaptkry.training.predictor import Predictor  # it imports this module
-
-        return Predictor(self, data)
-
-    def predict_frame(self, data: Any, **options: Any) -> Any:
-        """Return a pandas DataFrame of predictions; `options` are those of `predict.prediction_columns`."""
-        from adaptkry.training.predict import predict_frame  # it imports this module
-
-        return predict_frame(self, data, **options)
-
-    def save(self, folder: Path | str) -> Path:
-        """Write the run folder, which must be new, empty or written by `save` before, and return its path."""
-        from adaptkry.training.run_folder import save  # it imports this module
-
-        return save(self, folder)
-
-    def head_inputs(self, data: Any) -> dict[str, Tensor]:
-        """Return the inputs of the exported head for all nodes of a graph: name -> basis [n, T, d]."""
-        from adaptkry.training.export import head_inputs  # it imports this module
-
-        return head_inputs(self, data)
-
-    def export(self, path: Path | str) -> Path:
-        """Write the head, which maps a basis to class probabilities, as ONNX (.onnx) or torch.export (.pt2)."""
-        from adaptkry.training.export import export  # it imports this module
-
-        return export(self, path)
 
     def __repr__(self) -> str:
         return f"Ensemble({self.trainings} trainings)\n{self.summary()}"

@@ -25,8 +25,9 @@ from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import FixedNoise
 from adaptkry.training.calibration import Calibration, tempered
 from adaptkry.training.ensemble import Ensemble
-from adaptkry.training.run import Run, WeightedPart
+from adaptkry.training.run import Run
 from adaptkry.training.tasks import predictions
+from adaptkry.training.trained_model import WeightedPart
 
 
 class Head(nn.Module):

@@ -26,8 +26,8 @@ from adaptkry.training.data import FolderData, GraphData, TrainingData, open_dat
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.folder_recipe import stored_terms
 from adaptkry.training.losses import chunk_logits
-from adaptkry.training.run import (
-    Run,
+from adaptkry.training.run import Run
+from adaptkry.training.trained_model import (
     as_predictions,
     averaged,
     model_probabilities,

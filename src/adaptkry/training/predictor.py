@@ -31,7 +31,8 @@ from adaptkry.training.data import open_graph
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.losses import chunk_logits
 from adaptkry.training.predict import node_numbers, node_places, predict_frame
-from adaptkry.training.run import Run, averaged, require_calibration
+from adaptkry.training.run import Run
+from adaptkry.training.trained_model import averaged, require_calibration
 
 SPARE = 8  # room for one more node per this number of nodes, so that updates need not copy the basis
 
