@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from adaptkry.graphs import splits
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.paper import cells, documents, reproduce
@@ -11,6 +12,8 @@ from adaptkry.paper.development import DEVELOPMENT, changed
 from adaptkry.paper.items import best, defaults, ingredients
 from adaptkry.paper.measure import MissingDataError, RunOptions, development_splits, trained_together
 from adaptkry.paper.published import PAPER
+from adaptkry.training.data import GraphData
+from adaptkry.training.ensemble import combine_runs
 from adaptkry.training.fit import fit
 
 
@@ -128,6 +131,31 @@ def test_best_figures_are_compared_with_their_targets(row):
         assert targets["rows"][0][-3:] == ["90.3", "90.9", reached]
         assert parts["rows"][0][-1]["sort"] == pytest.approx(100 * (np.mean(tests) - 0.9))
         assert budgets["rows"] == [["cora", "60", "59", 5, "3.0", "d"]]
+
+
+def test_the_shares_of_ingredients_in_ensembles_are_recorded_and_shown(row):
+    graph = directed_csbm(nodes=60, seed=0)
+    data, two = GraphData(graph), splits.stratified(graph.y, count=2)
+    out = {"epochs": 2, "hidden": 8, "degree": 2, "directions": ("out",)}
+    recipes = [
+        recipe("adaptkry", structure=4, **out), recipe("adaptkry", combine_hops="gate", **out), recipe("mlp", epochs=2)
+    ]  # fmt: skip
+    parts = [fit(data, one, two, device="cpu", predict=True) for one in recipes]
+    ensemble = combine_runs(parts, [[0.5, 0.0], [0.25, 1.0], [0.25, 0.0]], data, two, combine="greedy")
+    first, second = best.ingredient_shares(ensemble)
+    assert {name: share for name, share in first.items() if share} == {
+        "structure columns": 0.5, "direction out": 0.75, "gate": 0.25,
+    }  # fmt: skip
+    assert {name for name, share in second.items() if share} == {"direction out", "gate"}
+    given = {"row": "ensemble", "column": "cora", "members": 3, "time_limit": 60.0, "settings_tried": 5}
+    rows = [
+        row("best", **given, split=split, test=0.9, cell_seconds=1.0, ingredients=shares)
+        for split, shares in enumerate((first, second))
+    ]
+    table = best.section(cells.newest(rows, quick=False), PAPER["best"])["tables"][-1]
+    assert {line[0]: line[1]["text"] for line in table["rows"] if line[1]["sort"]} == {
+        "structure columns": "25", "direction out": "88", "gate": "62",
+    }  # fmt: skip
 
 
 def test_best_measures_an_undirected_graph_if_its_column_says_so(monkeypatch, quick):

@@ -1,10 +1,15 @@
 """Beyond the paper: the accuracy that `auto` reaches within a time limit, on the graphs of the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from adaptkry.graphs.graph import Graph
+from adaptkry.models.recipe import Recipe
 from adaptkry.paper.cells import Cells
 from adaptkry.paper.measure import QUICK_EPOCHS, Measurement, RunOptions
+from adaptkry.paper.published import PAPER
 from adaptkry.paper.tables import OURS, difference_cell, score_cell
 from adaptkry.paper.verdicts import target_reached
 from adaptkry.report import elements
@@ -32,10 +37,17 @@ def best_of(graph: Graph, column: dict, options: RunOptions) -> list[dict]:
     epochs = QUICK_EPOCHS if options.quick else None
     found = auto(data, splits, time_limit=options.seconds, device=options.device, epochs=epochs)
     shared = {"time_limit": options.seconds, "settings_tried": len(found.trials), "scheme": splits.scheme}
-    members = member_counts(found.ensemble, len(splits))
+    measured = found.ensemble.results, member_counts(found.ensemble, len(splits)), ingredient_shares(found.ensemble)
     rows = [
-        {"row": ENSEMBLE, **result.to_row(), **shared, "members": count, "cell_seconds": found.seconds}
-        for result, count in zip(found.ensemble.results, members, strict=True)
+        {
+            "row": ENSEMBLE,
+            **result.to_row(),
+            **shared,
+            "members": count,
+            "ingredients": shares,
+            "cell_seconds": found.seconds,
+        }
+        for result, count, shares in zip(*measured, strict=True)
     ]
     for name in (SINGLE, *REFERENCES):
         scores = enumerate(found.baselines[name])
@@ -62,11 +74,41 @@ def member_counts(ensemble: Ensemble, splits: int) -> list[int]:
     return counts
 
 
+def ingredient_shares(ensemble: Ensemble) -> list[dict[str, float]]:
+    """Return the share of members with each ingredient (of the item of that name) in the ensemble of each split."""
+    ingredients = PAPER["ingredients"]["ours"]["changes"]
+    found = [dict.fromkeys(ingredients, 0.0) for _ in ensemble.results]
+    for part, shares in zip(ensemble.parts, ensemble.shares, strict=True):
+        for member, share in zip(part.members, shares, strict=True):
+            for name, changes in ingredients.items():
+                found[member.split][name] += share * has_ingredient(member.recipe, changes)
+    return found
+
+
+def has_ingredient(recipe: Recipe, changes: Mapping[str, Any]) -> bool:
+    """Return whether a recipe of adaptkry has what the changes switch on; any positive number counts.
+
+    >>> from adaptkry.models.recipe import recipe
+    >>> has_ingredient(recipe("adaptkry", structure=64), {"structure": 128, "batch_norm": False})
+    True
+    """
+
+    def has(name: str, value: Any) -> bool:
+        found = getattr(recipe, name)
+        return (
+            found == value if isinstance(value, str) else list(found) == value if isinstance(value, list) else found > 0
+        )
+
+    return recipe.method == "adaptkry" and all(has(name, value) for name, value in changes.items() if value)
+
+
 def section(cells: Cells, item: dict) -> dict:
     """Return the table of test scores beside the targets, what the ensemble adds, and the budgets."""
     columns = [column for column in item["ours"]["columns"] if (ENSEMBLE, column["name"]) in cells]
+    tables = [target_table(cells, columns), parts_table(cells, columns), budget_table(cells, columns)]
+    recorded = [column for column in columns if "ingredients" in cells[ENSEMBLE, column["name"]].rows[0]]
     return {
-        "tables": [target_table(cells, columns), parts_table(cells, columns), budget_table(cells, columns)],
+        "tables": [*tables, *([ingredient_table(cells, recorded)] if recorded else [])],
         "notes": [*item["ours"]["notes"]],
     }
 
@@ -91,6 +133,17 @@ def parts_table(cells: Cells, columns: Sequence[dict]) -> dict:
         lines.append([name, *others, difference_cell(cells[ENSEMBLE, name], single, "test")])
     headings = ["", SINGLE, *REFERENCES, f"{ENSEMBLE} minus {SINGLE}"]
     return elements.table("test accuracy of parts and baselines (%)", headings, lines, note=OURS)
+
+
+def ingredient_table(cells: Cells, columns: Sequence[dict]) -> dict:
+    """Return the share of members with each ingredient, as the mean over the splits of a graph."""
+    names = [column["name"] for column in columns]
+    lines = []
+    for ingredient in PAPER["ingredients"]["ours"]["changes"]:
+        of_graphs = [[row["ingredients"][ingredient] for row in cells[ENSEMBLE, name].rows] for name in names]
+        shares = [float(np.mean(of_splits)) for of_splits in of_graphs]
+        lines.append([ingredient, *(elements.cell(f"{100 * share:.0f}", 100 * share) for share in shares)])
+    return elements.table("share of the ensembles that has an ingredient (%)", ["", *names], lines)
 
 
 def budget_table(cells: Cells, columns: Sequence[dict]) -> dict:
