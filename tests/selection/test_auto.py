@@ -145,6 +145,7 @@ def test_a_finished_search_is_loaded_and_never_overwritten(found, folder):
         search(out=folder)
 
 
+@pytest.mark.usefixtures("found")
 @pytest.mark.parametrize("damage", ["half", "empty", "junk", "gone"])
 @pytest.mark.parametrize("name", ["auto.json", "trials.jsonl", "run.json"])
 def test_a_damaged_search_is_refused_with_a_sentence_or_read_as_it_was(folder, tmp_path, name, damage):
