@@ -118,6 +118,13 @@ CALLS: dict[str, tuple[Callable[[], Any], Callable[[Any], bool]]] = {
         lambda: fit(one_class(2), splits=SPLITS),
         lambda run: run.info.warnings == ["test lacks class 1 in every split."],
     ),
+    "fit: untested masks without a class": (
+        lambda: fit(one_class(2), splits=SPLITS, test=False),
+        lambda run: run.info.warnings == [],
+    ),
+    "classifier: no warnings of test nodes": (
+        lambda: classifier().fit(NODES, Y), lambda c: c.run_.info.warnings == []
+    ),
     "compare: one method": (lambda: ak.compare(GRAPH, "mlp", **QUICK), lambda found: found[0]["method"] == "mlp"),
     "compare: a torch device": (
         lambda: ak.compare(GRAPH, ["mlp"], epochs=2, device=torch.device("cpu")),

@@ -9,7 +9,7 @@ import pytest
 
 from adaptkry.report import charts
 from adaptkry.report.charts import specification, write_chart, write_charts
-from adaptkry.report.elements import chart, matrix, series
+from adaptkry.report.elements import chart, finite, matrix, series
 from adaptkry.report.page_html import chart_html
 
 LINES = [
@@ -78,6 +78,13 @@ def test_intervals_below_zero_are_cut_off_on_a_logarithmic_axis():
     assert "Infinity" not in drawn
     lowest = specification([CHARTS[0]])["layer"][0]["encoding"]["y"]["scale"]["domain"][0]
     assert 0 < lowest < 1
+
+
+def test_points_that_are_not_finite_are_left_out():
+    points = series("a", [float("nan"), 1.0, float("inf"), 2.0], [1.0, float("inf"), 2.0, 3.0])
+    drawn = charts.svg(finite(chart("t", [points])))
+    assert drawn.count('aria-roledescription="point"') == 1
+    assert "nothing was measured" in texts(charts.svg(finite(chart("t", [series("a", [float("nan")], [1.0])]))))
 
 
 def test_the_scale_of_lines_fits_the_values_also_with_intervals():

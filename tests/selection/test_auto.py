@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -17,6 +18,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.models.suggest import suggest
+from adaptkry.report.stored import stored_facts
 from adaptkry.selection import auto as auto_module
 from adaptkry.selection import auto_search
 from adaptkry.selection import trial as trial_module
@@ -29,6 +31,7 @@ from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.fit import common_recipe, fit
 from adaptkry.training.run_folder import load_run
+from refusals import assert_refusal
 
 GRAPH = csbm(nodes=120, phi=-0.4, information=0.5, seed=0)
 SPLITS = schemes.stratified(GRAPH.y, count=2)
@@ -140,6 +143,25 @@ def test_a_finished_search_is_loaded_and_never_overwritten(found, folder):
     assert again.trials == json.loads(json.dumps(found.trials))
     with pytest.raises(ValueError, match="already holds an automatic search"):
         search(out=folder)
+
+
+@pytest.mark.usefixtures("found")
+@pytest.mark.parametrize("damage", ["half", "empty", "junk", "gone"])
+@pytest.mark.parametrize("name", ["auto.json", "trials.jsonl", "run.json"])
+def test_a_damaged_search_is_refused_with_a_sentence_or_read_as_it_was(folder, tmp_path, name, damage):
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    content = (copied / name).read_bytes()
+    (copied / name).unlink()
+    if damage != "gone":
+        (copied / name).write_bytes({"half": content[: len(content) // 2], "empty": b"", "junk": b"{}\n"}[damage])
+    refusals = 0
+    for read in (lambda: search(out=copied, resume=True).baselines, lambda: stored_facts(copied)):
+        try:
+            assert read()
+        except (ValueError, OSError) as error:
+            assert_refusal(error)
+            refusals += 1
+    assert refusals or (name, damage) == ("trials.jsonl", "half")  # that leaves out the last trial, with a warning
 
 
 @pytest.mark.parametrize("after", [1, 3])

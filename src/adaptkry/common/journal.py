@@ -187,9 +187,8 @@ class Journal:
         assert self.path is not None
         if not self.path.exists():
             return None
-        header = _header(self.path)
         self.done, self._size = finished_parts(self.path)
-        return header
+        return _header(self.path)
 
     def _remove_if_empty(self) -> None:
         """Remove a folder without finished parts, so that a refused command does not look like a started one."""
@@ -213,6 +212,7 @@ def refuse_other_settings(
 
 def finished_parts(path: Path) -> tuple[dict[str, dict], int]:
     """Return the finished parts of a journal with their records, and the number of bytes of its complete lines."""
+    _header(path)
     lines = path.read_bytes().splitlines(keepends=True)
     done, size = {}, len(lines[0])
     for number, line in enumerate(lines[1:], 2):

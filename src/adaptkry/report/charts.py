@@ -142,6 +142,7 @@ def lines(chart: dict, scales: dict[str, Any], size: tuple[int, int]) -> Any:
     points = [
         {"s": line["name"], "x": rounded(x), "dashed": line["dashed"]} | interval
         for line in chart["series"] for x, interval in zip(line["x"], intervals_of(line), strict=True)
+        if x is not None  # it was not finite
     ]  # fmt: skip
     for point in points:
         point["text"] = told(chart, point)

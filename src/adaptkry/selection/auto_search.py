@@ -298,6 +298,11 @@ class AutoSearch:
             run = load_trial(folder) if (folder / "run.json").exists() else None
             self.trained.append(TrainedTrial({"trial": int(name), **record}, run))
             self.spent_before = max(self.spent_before, float(record["elapsed"]))
+        if any(row["state"] == "complete" for row in self.rows) and not any(trained.run for trained in self.trained):
+            raise ValueError(
+                f"a search continues with its trainings; those of {self.journal.folder} are missing. Use another "
+                f"output folder."
+            )
 
 
 def search_settings(graph: Graph, device: str, fixed: Mapping[str, Any]) -> dict[str, Any]:

@@ -311,7 +311,8 @@ def resolve_splits(
     found = splits if isinstance(splits, Splits) else source.splits(splits, count)
     check_splits(found, source.labels, test)
     if found.scheme == "masks" and not found.warnings and source.task == "classification":
-        found = replace(found, warnings=absent_classes(found, source.labels, source.info.class_names))
+        absent = absent_classes(found, source.labels, source.info.class_names)
+        found = replace(found, warnings=tuple(text for text in absent if test or not text.startswith("test ")))
     if isinstance(splits, Splits) and count not in (None, len(splits)):
         raise ValueError(f"count is for a scheme of splits; got {count} and {len(splits)} splits. Use splits.take.")
     return found

@@ -212,6 +212,7 @@ def _readable(folder: Path) -> Iterator[None]:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
         text = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+        text = text.removesuffix(RUN_REMEDY).strip()
         raise ValueError(f"{folder} must be a run folder that adaptkry wrote; it is not: {text} {RUN_REMEDY}") from None
 
 
