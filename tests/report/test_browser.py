@@ -173,6 +173,20 @@ def test_in_a_browser_nothing_is_cut_off_at_any_width_and_in_both_modes(browser,
 
 
 @pytest.mark.browser
+def test_in_a_browser_a_phone_shows_tables_of_classes_and_nodes_and_a_small_matrix_whole(browser, pages):
+    metrics = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        for name in ("an untested class", "no filter", "regression"):
+            browser.get(pages[name].as_uri())
+            cut = "return [...document.querySelectorAll('section .scroll')].filter((box) => box.scrollWidth > "
+            cut += "box.clientWidth + 1).map((box) => box.getAttribute('aria-label'))"
+            assert browser.execute_script(cut) == [], name
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.browser
 def test_in_a_browser_a_page_opens_in_less_than_a_second(browser, pages):
     for name, path in pages.items():
         times = []

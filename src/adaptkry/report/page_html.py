@@ -150,11 +150,14 @@ def grid(name: str, elements: Sequence[str], *, folded: bool = False) -> str:
 
 
 def chart_html(shown: dict) -> str:
-    """Return a chart; a matrix keeps its size and scrolls, other charts become smaller on a phone."""
+    """Return a chart, which becomes smaller on a phone; a matrix by a quarter at most, and then scrolls."""
     region = f' tabindex="0" role="region" aria-label="{text_of(shown["title"])}"'
     kind, note = shown["kind"], shown.get("note")
-    drawn = f'<div class="scroll"{region if kind == "matrix" else ""}>{svg(shown)}</div>'
-    return f'<figure class="{kind}">{drawn}{f"<p>{with_code(note)}</p>" if note else ""}</figure>'
+    image = svg(shown)
+    width = re.search(r'<svg[^>]* width="([\d.]+)"', image)
+    style = f' style="--width: {width[1]}px"' if kind == "matrix" and width else ""
+    drawn = f'<div class="scroll"{region if kind == "matrix" else ""}>{image}</div>'
+    return f'<figure class="{kind}"{style}>{drawn}{f"<p>{with_code(note)}</p>" if note else ""}</figure>'
 
 
 def table_html(shown: dict) -> str:
