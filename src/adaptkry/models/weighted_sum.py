@@ -26,7 +26,8 @@ def weighted_sum(
         return VaryingSum.apply(w, basis, rows, dropout)  # type: ignore[return-value]
     if dropout is not None and not dropout.is_active("filter_dropout"):
         dropout = None
-    kernels = fused_kernels() if basis.device.type == "cuda" and w.dtype == torch.float32 else None
+    is_fused = basis.device.type == "cuda" and w.dtype == torch.float32 and (dropout is None or dropout.gpu)
+    kernels = fused_kernels() if is_fused else None
     if kernels:
         is_real = torch.ones_like(rows, dtype=torch.bool) if row_mask is None else row_mask[:, :, 0] > 0
         gpu = dropout.gpu if dropout else None
