@@ -15,9 +15,12 @@ from adaptkry.models import batched
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import recipe
 from adaptkry.models.stages import ModelShape
+from adaptkry.training import losses
 from adaptkry.training.batches import InMemoryTerms, SlabBatches, SlabPlan
 from adaptkry.training.data import training_masks
 from adaptkry.training.evaluation import evaluate, evaluate_predictions
+from adaptkry.training.fit import fit
+from adaptkry.training.losses import MemberLogits
 from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 GRAPH = csbm(nodes=150, phi=-0.6, classes=3, seed=0)
@@ -60,7 +63,9 @@ def batches(group: ProcessGroup = SINGLE_PROCESS, metric: str = "accuracy") -> S
 
 def on_test_rows(group: ProcessGroup = SINGLE_PROCESS) -> tuple[Tensor, Tensor]:
     metrics = ("accuracy", "macro_f1", "balanced_accuracy")
-    found = evaluate_predictions(SHAPE, WEIGHTS, batches(group), GRAPH.y, SPLITS.test, torch.arange(2), metrics)
+    found = evaluate_predictions(
+        MemberLogits(SHAPE, WEIGHTS, batches(group), GRAPH.nodes), GRAPH.y, SPLITS.test, torch.arange(2), metrics
+    )
     assert found[1] is not None
     return torch.stack([found[0][name] for name in metrics]), found[1]
 
@@ -89,3 +94,26 @@ def test_scores_and_confusion_are_those_of_the_predictions():
         expected = torch.zeros(3, 3, dtype=torch.long)
         expected.index_put_((GRAPH.y[mask], predicted[b][mask]), torch.tensor(1), accumulate=True)
         assert torch.equal(confusion[b], expected)
+
+
+def test_logits_of_all_rows_are_computed_once_for_scores_calibration_and_predictions(monkeypatch):
+    calls, compute = [], losses.chunk_logits
+
+    def counted(*arguments):
+        calls.append(1)
+        return compute(*arguments)
+
+    monkeypatch.setattr(losses, "chunk_logits", counted)
+    used = {"splits": SPLITS, "degree": 2, "hidden": 8, "epochs": 3, "device": "cpu", "predict": True}
+    kept = fit(GRAPH, "adaptkry", metrics=["accuracy", "macro_f1"], **used)
+    assert len(calls) == 1
+    monkeypatch.setattr(losses, "KEPT_LOGITS", 0)
+    streamed = fit(GRAPH, "adaptkry", metrics=["accuracy", "macro_f1"], **used)
+    assert len(calls) == 1 + 4  # validation, test, predictions, calibration
+    assert [one.test_scores for one in kept.results] == [one.test_scores for one in streamed.results]
+    assert kept.calibration is not None
+    assert streamed.calibration is not None
+    assert kept.calibration.facts == streamed.calibration.facts
+    assert kept.predicted is not None
+    assert streamed.predicted is not None
+    assert torch.equal(kept.predicted, streamed.predicted)

@@ -47,6 +47,7 @@ STYLE = {
 }
 COUNTED_CLASSES = 15  # cells of larger matrices have no numbers
 SHOWN_DIGITS = 6  # significant digits of data
+IS_VALIDATED = False  # whether Altair checks every part against the schema of Vega-Lite: slow, so only in the tests
 
 
 def write_chart(path: Path, chart: dict) -> Path:
@@ -104,6 +105,11 @@ def drawing_libraries() -> tuple[Any, Any]:
 def specification(charts: Sequence[dict], columns: int = 1, title: str = "") -> dict:
     """Return the Vega-Lite specification of charts in a grid, with one legend below them."""
     alt, _ = drawing_libraries()
+    with alt.utils.schemapi.debug_mode(IS_VALIDATED):
+        return _specification(alt, charts, columns, title).to_dict(validate=IS_VALIDATED)
+
+
+def _specification(alt: Any, charts: Sequence[dict], columns: int, title: str) -> Any:
     charts, columns = cleaned(charts), min(columns, len(charts))
     names = list(dict.fromkeys(line["name"] for chart in charts for line in chart.get("series", ())))
     behind = list(dict.fromkeys(chart["behind"]["name"] for chart in charts if chart.get("behind")))
@@ -115,7 +121,7 @@ def specification(charts: Sequence[dict], columns: int = 1, title: str = "") -> 
         figure = figure.properties(title=alt.Title(cleaned(title), fontSize=15, anchor="start", offset=14))
     longest = min(max(map(len, names + behind), default=0), 40)
     legend = {**LEGEND, "columns": max(1, size[0] * columns // (longest * 7 + 50))}
-    return figure.configure(**STYLE, legend=legend).to_dict()
+    return figure.configure(**STYLE, legend=legend)
 
 
 def series_scales(names: Sequence[str], behind: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from adaptkry.models import batched
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.training.batches import Batches
-from adaptkry.training.losses import chunk_logits, mean_loss
+from adaptkry.training.losses import MemberLogits, mean_loss
 from adaptkry.training.metrics import RunningScore
 from adaptkry.training.process_group import SINGLE_PROCESS
 from adaptkry.training.tasks import predictions, scaled
@@ -39,9 +39,7 @@ def evaluate(
 
 @torch.no_grad()
 def evaluate_predictions(
-    shape: ModelShape,
-    weights: Weights,
-    batches: Batches,
+    outputs: MemberLogits,
     truth: Tensor,
     masks: Tensor,
     split_of_member: Tensor,
@@ -52,13 +50,13 @@ def evaluate_predictions(
     Only rows of the mask of its split are counted; `masks` [s, n] are the test masks, for example. Confusion counts are
     for classification only.
     """
+    shape, weights, batches = outputs.shape, outputs.weights, outputs.batches
     b, c, task = len(split_of_member), shape.classes, shape.recipe.task
     scores = {name: RunningScore(name, b, c, task=task) for name in metrics}
     confusion = torch.zeros(b * c * c, dtype=torch.long) if task == "classification" else None
     adds_up = all(score.adds_up for score in scores.values())
     group = batches.group if adds_up else SINGLE_PROCESS
-    chunks = batches.chunks(masks[split_of_member.unique()].any(0), is_shared=adds_up)
-    for logits, rows in chunk_logits(shape, weights, chunks, batches.operator):
+    for logits, rows in outputs.chunks(masks[split_of_member.unique()].any(0), is_shared=adds_up):
         row_mask, of_rows = masks[:, rows][split_of_member], truth[rows].expand(b, *[-1] * truth.ndim)  # [b, m, ...]
         found = logits if task == "classification" else predictions(task, logits, weights)
         for score in scores.values():

@@ -21,8 +21,6 @@ from adaptkry.common.journal import Journal
 from adaptkry.common.lookup import pick, shortened
 from adaptkry.graphs.splits import Splits, absent_classes
 from adaptkry.models.recipe import Recipe, check_names
-from adaptkry.models.stages import ModelShape, Weights
-from adaptkry.training.batches import Batches
 from adaptkry.training.calibration import Calibration, calibrate, gathered, some_nodes
 from adaptkry.training.checkpoint import CHECKPOINT, Checkpointer
 from adaptkry.training.data import (
@@ -42,7 +40,7 @@ from adaptkry.training.ensemble import Ensemble, combine_runs, mean_shares
 from adaptkry.training.evaluation import evaluate_predictions
 from adaptkry.training.logistic import LogisticRegression
 from adaptkry.training.loop import Callback, GradientDescent
-from adaptkry.training.losses import chunk_logits
+from adaptkry.training.losses import MemberLogits
 from adaptkry.training.metrics import check_metrics
 from adaptkry.training.process_group import ProcessGroup, is_restarted, joined_group, process_count, process_device
 from adaptkry.training.results import make_results, mark_chosen
@@ -348,10 +346,10 @@ def build_run(
     metric, confusion = source.info.metric, None
     validation_scores, test_scores = {}, {}
     split_of_member = torch.tensor([member.split for member in members])
+    outputs = MemberLogits(shape, best, prepared.batches, len(source.labels))
 
     def evaluated(masks: Tensor) -> tuple[dict[str, Tensor], Tensor | None]:
-        metrics = source.metrics
-        return evaluate_predictions(shape, best, prepared.batches, source.truth, masks, split_of_member, metrics)
+        return evaluate_predictions(outputs, source.truth, masks, split_of_member, source.metrics)
 
     is_refitted = shape.recipe.is_exact  # on validation nodes too
     if shape.recipe.correct_and_smooth or (len(source.metrics) > 1 and not is_refitted):
@@ -373,29 +371,27 @@ def build_run(
     weights = {name: w.cpu().float() for name, w in best.items()}
     run = Run(members, shape, weights, curves, results, info, saved_inputs=prepared.saved_inputs)
     if predict:
-        run.predicted = predict_all(shape, best, prepared.batches)
+        run.predicted = predict_all(outputs)
     if confusion is not None:
         info.confusion = confusion[run.chosen].sum(0).tolist()
     if test and run.chosen and source.task == "classification":
-        run.calibration = calibrated(run, best, prepared.batches, source.labels, splits)
+        run.calibration = calibrated(run, outputs, source.labels, splits)
     return run
 
 
-def calibrated(run: Run, weights: Weights, batches: Batches, labels: Tensor, splits: Splits) -> Calibration:
+def calibrated(run: Run, outputs: MemberLogits, labels: Tensor, splits: Splits) -> Calibration:
     """Calibrate the chosen members on their validation nodes, and measure that on their test nodes."""
     chosen = run.chosen
-    used = {name: w[chosen] for name, w in weights.items()}
     of_model = [run.members[i].split for i in chosen]
     masks = torch.cat([some_nodes(mask[of_model]) for mask in (splits.validation, splits.test)])  # bool [2 v, n]
-    chunks = chunk_logits(run.shape, used, batches.chunks(masks.any(0)), batches.operator)
-    found = gathered(chunks, masks, labels)
+    found = gathered(outputs.chunks(masks.any(0), members=chosen), masks, labels)
     return calibrate(found[: len(chosen)], found[len(chosen) :])
 
 
-def predict_all(shape: ModelShape, weights: Weights, batches: Batches) -> Tensor:
+def predict_all(outputs: MemberLogits) -> Tensor:
     """Predict the probabilities or values of all nodes with every member: [b, n, c], on the CPU."""
-    parts = [logits for logits, _ in chunk_logits(shape, weights, batches.chunks(), batches.operator)]
-    return predictions(shape.recipe.task, torch.cat(parts, 1).float(), weights)
+    parts = [logits for logits, _ in outputs.chunks(None)]
+    return predictions(outputs.shape.recipe.task, torch.cat(parts, 1).float(), outputs.weights)
 
 
 def _request(

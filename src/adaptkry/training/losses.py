@@ -10,11 +10,12 @@ from adaptkry.models import batched
 from adaptkry.models.dropout import DropoutState
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.spectral.operators import Operator
-from adaptkry.training.batches import Batch, Chunk
+from adaptkry.training.batches import Batch, Batches, Chunk
 from adaptkry.training.correct_and_smooth import correct_and_smooth
 from adaptkry.training.process_group import ProcessGroup
 from adaptkry.training.tasks import scaled
 
+KEPT_LOGITS = 2**27  # bytes
 LossAndGradients = Callable[[Batch, DropoutState], tuple[Tensor, Weights]]
 
 
@@ -177,3 +178,28 @@ def chunk_logits(
             scores = correct_and_smooth(logits.softmax(-1), weights["labels"], operator, alpha)
             logits = scores.clamp(min=1e-30).log()
         yield logits.cpu(), numbers
+
+
+class MemberLogits:
+    """Logits of trained members, for several evaluations: computed once and kept, if those of all rows are small."""
+
+    def __init__(self, shape: ModelShape, weights: Weights, batches: Batches, rows: int):
+        self.shape, self.weights, self.batches = shape, weights, batches
+        self.members = len(next(iter(weights.values())))
+        self.is_kept = batches.is_fixed and 4 * self.members * rows * shape.classes <= KEPT_LOGITS
+        self.kept: list[tuple[Tensor, Tensor]] | None = None
+
+    def chunks(
+        self, mask: Tensor | None, *, members: list[int] | None = None, is_shared: bool = False
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield logits [b, m, c] on the CPU and row numbers [m], at least those of a mask [n]; or of some members."""
+        if self.is_kept:
+            if self.kept is None:
+                self.kept = list(chunk_logits(self.shape, self.weights, self.batches.chunks(), self.batches.operator))
+            for logits, rows in self.kept:
+                yield logits if members is None else logits[members], rows
+            return
+        weights = self.weights if members is None else {name: w[members] for name, w in self.weights.items()}
+        yield from chunk_logits(
+            self.shape, weights, self.batches.chunks(mask, is_shared=is_shared), self.batches.operator
+        )
