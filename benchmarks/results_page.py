@@ -39,6 +39,17 @@ def basis_line(row: dict) -> str:
     return f"| {name} | {row['device']} | {ours * 1e3:,.1f} ms | {' | '.join(cells)} | {end} |"
 
 
+def overhead_sentence(row: dict) -> str:
+    """Return a sentence on the time of `fit` that is not training."""
+    seconds, epochs = row["seconds"], settings_of(row)["epochs"]
+    return (
+        f"`adaptkry fit` of {row['graph']} with {epochs} epochs takes {seconds['not training']:.1f} s besides training "
+        f"({seconds['training']:.1f} s): {seconds['import']:.1f} s until everything is imported, "
+        f"{seconds['load'] + seconds['basis']:.1f} s for graph and basis, {seconds['report']:.1f} s for the report "
+        f"after the score ({row['device']})."
+    )
+
+
 def density_sentence(row: dict) -> str:
     """Return a sentence on the time of the density of states."""
     settings = settings_of(row)
@@ -50,14 +61,21 @@ def density_sentence(row: dict) -> str:
 
 def ensemble_sentence(row: dict) -> str:
     """Return a sentence on the speed of one batch compared with a loop over splits."""
+    floor = f"; bare products of the same sizes take {row['share_of_floor']:.0%} of its time" * (
+        "share_of_floor" in row
+    )
     return (
         f"{settings_of(row)['epochs']} epochs of ten splits of {row['graph']} as one batch are {row['speedup']:.1f}x "
         f"as fast as a loop over splits on {row['device']} (test accuracy {100 * row['test_batched']:.1f} and "
-        f"{100 * row['test_loop']:.1f} %)."
+        f"{100 * row['test_loop']:.1f} %){floor}."
     )
 
 
-SENTENCES = {"density_of_states": density_sentence, "ensemble": ensemble_sentence}
+SENTENCES = {
+    "density_of_states": density_sentence,
+    "ensemble": ensemble_sentence,
+    "fit_overhead": overhead_sentence,
+}
 
 
 def orthonormal(rows: list[dict]) -> list[str]:
@@ -120,11 +138,79 @@ def directions(rows: list[dict]) -> list[str]:
     return [*lines, "", f"Mean ± standard deviation; difference on the same splits ± its corrected interval; {source}."]
 
 
+def calibration(rows: list[dict]) -> list[str]:
+    """Return Markdown lines, one per graph and scheme: calibration errors, and coverage and size of prediction sets."""
+    lines = [
+        "| graph | splits | calibration error before | after | coverage of 90 % sets | classes per set | "
+        "adaptive: coverage | classes per set |",
+        "|---" * 8 + "|",
+    ]
+    found = newest(rows, "graph", "scheme")
+    for row in found:
+        sets = {one["kind"]: one for one in row["sets"] if one["level"] == 0.9}
+        cells = [
+            f"{100 * sets[kind]['coverage']:.1f} % | {sets[kind]['size']:.2f}" for kind in ("threshold", "adaptive")
+        ]
+        errors = f"{100 * row['error_before']:.1f} | {100 * row['error_after']:.1f}"
+        lines.append(f"| {row['graph']} | {row['splits']} {row['scheme']} | {errors} | {' | '.join(cells)} |")
+    last = found[-1]
+    source = f"{last['epochs']} epochs at most, {last['device']}, commit {last['commit']}"
+    return [*lines, "", f"Errors in points; means over the splits; {source}."]
+
+
+def auto(rows: list[dict]) -> list[str]:
+    """Return Markdown lines, one per development graph: `auto` on the CPU and the better of GCN and MLP."""
+    lines = ["| graph | splits | auto | better baseline | difference | seconds | trials |", "|---" * 7 + "|"]
+    for row in newest([row for row in rows if row["benchmark"] == "auto"], "graph", "device"):
+        best, test = row["better_baseline"], row["test"]
+        difference = f"{100 * row['difference']:+.2f} ± {100 * (row['half_width'] or 0):.2f}"
+        lines.append(
+            f"| {row['graph']} | {row['scheme']} | {100 * test['ensemble']:.2f} | {best} {100 * test[best]:.2f} | "
+            f"{difference} | {row['seconds']:.0f} of {settings_of(row)['time_limit']:.0f} | {row['trials']} |"
+        )
+    return [*lines, "", "Test accuracy in %; difference on the same splits ± half of its 95 % interval."]
+
+
+def predictor(rows: list[dict]) -> list[str]:
+    """Return Markdown lines, one per measured case of the predictor."""
+    lines = [
+        "| graph | new nodes | hops | one node | update | again | ratio | rows that change |", "|---" * 8 + "|",
+    ]  # fmt: skip
+    lines += [
+        f"| {row['graph']} | {row['place']} | {row['degree']} | {row['one_node_ms']:.2f} ms | "
+        f"{row['update_ms']:.0f} ms | {row['recompute_ms']:.0f} ms | {row['ratio']:.1f}x | {row['rows_changed']:.0%} |"
+        for row in newest(rows, "graph", "place", "degree")
+    ]
+    last = rows[-1]
+    size = f"{last['nodes']:,} nodes, {last['columns']} columns, {last['new_nodes']} new nodes"
+    return [*lines, "", f"{size}; {last['device']}, commit {last['commit']}."]
+
+
+def wide(rows: list[dict]) -> list[str]:
+    """Return sentences on wide sparse features: peak memory, and what the reduction costs in accuracy."""
+    memory = [row for row in rows if row["benchmark"] == "wide_features_memory"][-1]
+    shape, lines = settings_of(memory), []
+    lines.append(
+        f"{shape['nodes']:,} nodes with {shape['columns']:,} sparse columns: `fit` with {shape['splits']} splits needs "
+        f"{memory['peak_bytes'] / 2**30:.2f} GiB at its peak. "
+    )
+    reduced = [row for row in rows if row["benchmark"] == "wide_features_reduction" and settings_of(row)["reduce"]]
+    parts = [
+        f"{settings_of(row)['reduce']} columns {100 * row['difference']:+.1f} ± {100 * row['half_width']:.1f}"
+        for row in {settings_of(row)["reduce"]: row for row in reduced}.values()
+    ]
+    return [f"{lines[0]}Points of accuracy that a reduction changes on citeseer (3,703 columns): {', '.join(parts)}."]
+
+
 TABLES = {  # marker in the page -> the function that writes it, and its file of rows
     "speed": (speed, "benchmarks.jsonl"),
     "accuracy": (accuracy, "adaptkry.jsonl"),
     "direction": (directions, "direction.jsonl"),
     "ranking": (ranking, "table-2.jsonl"),
+    "calibration": (calibration, "calibration.jsonl"),
+    "auto": (auto, "benchmarks.jsonl"),
+    "predictor": (predictor, "predictor.jsonl"),
+    "wide": (wide, "wide-features.jsonl"),
 }
 
 

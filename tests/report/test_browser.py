@@ -1,7 +1,10 @@
 """The report page in a browser; run with `make test-browser`."""
 
+import json
+import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -248,3 +251,65 @@ def has_contrast(browser) -> bool:
     background = brightness(browser.execute_script(page))
     texts = {colour for colour in browser.execute_script(colours) if colour != "rgb(255, 255, 255)"}
     return all(abs(brightness(colour) - background) > 80 for colour in texts)
+
+
+SCREENSHOTS = Path(__file__).with_name("screenshots.json")  # ADAPTKRY_SCREENSHOTS=write makes it anew: look at it first
+SCALE = 24  # pixels of the page per stored one, in both directions
+THUMBNAIL = """
+const [source, scale, done] = arguments, image = new Image();
+image.onload = () => {
+  const canvas = document.createElement('canvas');
+  [canvas.width, canvas.height] = [Math.floor(image.width / scale), Math.floor(image.height / scale)];
+  const context = canvas.getContext('2d');
+  context.imageSmoothingQuality = 'high';
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const data = context.getImageData(0, 0, canvas.width, canvas.height).data, rows = [];
+  for (let y = 0; y < canvas.height; y++) {
+    let row = '';
+    for (let x = 0; x < canvas.width; x++) {
+      const i = 4 * (y * canvas.width + x), grey = Math.round((data[i] + data[i + 1] + data[i + 2]) / 3);
+      row += grey.toString(16).padStart(2, '0');
+    }
+    rows.push(row);
+  }
+  done(rows);
+};
+image.src = source;
+"""
+
+
+def thumbnail(browser) -> list[str]:
+    """A small grey copy of the screenshot: a text per row, two hexadecimal digits per pixel."""
+    source = "data:image/png;base64," + browser.get_screenshot_as_base64()
+    return browser.execute_async_script(THUMBNAIL, source, SCALE)
+
+
+def difference(one: list[str], other: list[str]) -> float:
+    """The mean difference of brightness, from 0 to 255; the largest if the sizes differ."""
+    if [len(row) for row in one] != [len(row) for row in other]:
+        return 255.0
+    pairs = zip(bytes.fromhex("".join(one)), bytes.fromhex("".join(other)), strict=True)
+    differences = [abs(a - b) for a, b in pairs]
+    return sum(differences) / len(differences)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_in_a_browser_a_page_looks_as_it_did(browser, experiment_folder, tmp_path, width, scheme):
+    metrics = {"width": width, "height": 1200, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    try:
+        browser.get(write_page([experiment_folder], tmp_path / "report.html").as_uri())
+        found, name = thumbnail(browser), f"{width} {scheme}"
+        if os.environ.get("ADAPTKRY_SCREENSHOTS") == "write":
+            stored = json.loads(SCREENSHOTS.read_text()) if SCREENSHOTS.exists() else {}
+            SCREENSHOTS.write_text(json.dumps(stored | {name: found}, indent=1) + "\n")
+        expected = json.loads(SCREENSHOTS.read_text())[name]
+        assert difference(found, expected) < 0.5
+        browser.execute_script("for (const svg of document.querySelectorAll('svg')) svg.style.visibility = 'hidden'")
+        assert difference(thumbnail(browser), expected) > 0.5  # a page without charts is noticed
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
