@@ -66,7 +66,7 @@ def test_a_complete_search_is_shown_again_in_words(found, command, ring):
     assert "Add --resume, or use another output folder" in command(*words, code=2).err
     printed = command(*words, "--resume")
     assert "already complete" in printed.err
-    for text in ("ensemble of", "features alone (mlp)", "The edges add", "what mattered", "predictions: ", "report: "):
+    for text in ("ensemble of", "features alone (mlp)", "edges add", "what mattered", "predictions: ", "report: "):
         assert text in printed.out
 
 

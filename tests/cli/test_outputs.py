@@ -253,9 +253,22 @@ def test_a_resumed_report_has_the_same_bytes(command, own):
 def test_the_report_of_a_replaced_run_is_made_again(command, own):
     command(*SMALL["fit"], cwd=own)
     before = (own / "out" / "report.html").read_bytes()
-    command(*SMALL["fit"], "--set", "hidden=5", cwd=own)
+    assert "--overwrite" in command(*SMALL["fit"], "--set", "hidden=5", cwd=own, code=2).err
+    assert (own / "out" / "report.html").read_bytes() == before
+    command(*SMALL["fit"], "--set", "hidden=5", "--overwrite", cwd=own)
     assert (own / "out" / "report.html").read_bytes() != before
     assert '"hidden", 5' in (own / "out" / "facts.json").read_text()
+    command(*SMALL["fit"], "--set", "hidden=6", "--overwrite", "--no-report", cwd=own)
+    assert not [name for name in ("report.html", "facts.json", "picture.png") if (own / "out" / name).exists()]
+
+
+def test_an_unfinished_run_and_a_comparison_are_not_replaced_unasked(command, own):
+    for name in ("fit", "compare"):
+        command(*SMALL[name], cwd=own)
+        if name == "fit":
+            (own / "out" / "checkpoint.safetensors").write_bytes(b"of a killed run")
+        assert "--overwrite" in command(*SMALL[name], cwd=own, code=2).err
+        shutil.rmtree(own / "out")
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_the_sentence_about_edges_compares_the_best_single_training_with_feature
     assert "features alone (mlp)" in text
     assert "The edges add 10.00 ± 7.03 points to features alone" in text
     result.baselines["best single training"] = result.baselines["mlp"]
-    assert "The edges add nothing significant to features alone (+0.00 points)" in about_edges(result)
+    assert "It is uncertain what the edges add to features alone: +0.00 points" in about_edges(result)
     result.baselines = {}
     assert about_edges(result) == ""
 
@@ -87,12 +87,12 @@ def test_the_opening_of_the_page_says_what_the_edges_are_worth(result):
     found = auto_facts(result, facts)
     assert found["lead"] == (
         f"{100 * mean:.0f} of 100 test nodes are right; guessing the largest class gets 50, features alone "
-        f"{100 * mean - 20:.0f}: the edges are worth 10 points (+10.0 ± 7.0, best single training)."
+        f"{100 * mean - 20:.0f}: the edges are worth 10 points (+10.0 ± 7.0 points, best single training)."
     )
     assert [one["title"] for one in found["tables"]] == ["Compared with", "Differences", "Trials"]
     assert [one.get("section") for one in found["charts"]] == [None, "Trainings"]
     result.baselines["best single training"] = result.baselines["mlp"]
-    assert "the edges are worth nothing significant." in auto_facts(result, facts)["lead"]
+    assert "it is uncertain what the edges add." in auto_facts(result, facts)["lead"]
     result.baselines = {"largest class": [0.5] * 3}
     assert auto_facts(result, facts)["lead"].endswith("; guessing the largest class gets 50.")
 
@@ -121,4 +121,4 @@ def test_splits_that_were_not_tested_are_left_out_of_what_the_edges_add(result):
     result.baselines["mlp"][2] = None
     sentence = about_edges(result)
     assert sentence != whole
-    assert "(+9.00 ± 16.40 points)" in sentence  # the mean of 0.2 - 0.1 and 0.2 - 0.12
+    assert "+9.00 ± 16.40 points" in sentence  # the mean of 0.2 - 0.1 and 0.2 - 0.12

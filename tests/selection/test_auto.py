@@ -453,6 +453,8 @@ def test_trainings_that_the_time_limit_ended_are_no_evidence():
     trials = [trial((0.5,), 0.8), trial((1.0,), 0.7, is_whole=False)]
     assert effects_of(trials) == []
     assert effects_of([trials[0], trial((1.0,), 0.7)])
+    better = effects_of([trials[0], trial((1.0,), 0.9, is_whole=False)])  # already above all others
+    assert [(one["value"], one["difference"]) for one in better if one["factor"] == "taus"][1] == ("1.0", 0.0)
 
 
 def test_baselines_are_chosen_on_validation_nodes_and_scored_on_test_nodes():

@@ -17,14 +17,15 @@ from adaptkry.cli.options import (
     EpochsOption,
     JsonOption,
     MetricsOption,
+    OverwriteOption,
     SchemeOption,
     SetOption,
     TaskOption,
     as_assignments,
     check_method,
+    check_replacing,
     column_options,
     comma_separated,
-    log,
     open_graph,
 )
 from adaptkry.cli.report_step import ReportOption, report_step
@@ -65,6 +66,7 @@ def compare(
     directed: DirectedOption = None,
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Output folder. Default: runs/GRAPH-comparison.")] = None,
+    overwrite: OverwriteOption = False,
     resume: Annotated[
         bool, typer.Option(help="Resume an interrupted comparison: skip methods that are finished.")
     ] = False,
@@ -108,7 +110,7 @@ def compare(
     splits = splits_of(data, split, count)
     folder = out or Path("runs") / f"{'-'.join(Path(one.name).name for one in data)[:80]}-comparison"
     if (folder / COMPARISON).exists() and not resume:
-        log.warning(f"the comparison in {folder} will be replaced")
+        check_replacing("a comparison", folder, is_default=out is None, overwrite=overwrite)
     for own in splits:
         terminal.warn(own)
     settings = merge({"epochs": epochs}, as_assignments(assignments, class_weight=class_weight))

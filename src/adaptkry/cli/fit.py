@@ -19,12 +19,14 @@ from adaptkry.cli.options import (
     EpochsOption,
     JsonOption,
     MetricsOption,
+    OverwriteOption,
     SchemeOption,
     SetOption,
     TaskOption,
     TausOption,
     as_assignments,
     check_method,
+    check_replacing,
     column_options,
     log,
     open_graph_or_basis,
@@ -98,6 +100,7 @@ def fit(
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/GRAPH-METHOD.")] = None,
     resume: Annotated[bool, typer.Option(help="Resume an interrupted run.")] = False,
+    overwrite: OverwriteOption = False,
     report: ReportOption = True,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
@@ -115,7 +118,7 @@ def fit(
     from adaptkry.training.data import GraphData, with_metrics
     from adaptkry.training.fit import choose_device
     from adaptkry.training.fit import fit as train
-    from adaptkry.training.process_group import process_rank
+    from adaptkry.training.process_group import is_restarted, process_rank
 
     method, from_file = with_method(method, file)
     options = {"degree": degree, "hop_norm": hop_norm, "epochs": epochs}
@@ -135,10 +138,11 @@ def fit(
     if is_first and not (resume and was_complete):
         log.info(f"{method} on {data.name}: {splits.label} as one batch, at most {recipe.epochs} epochs")
         log_overridden_settings(data, recipe, settings)
-        if not resume and (folder / "checkpoint.safetensors").exists():
-            log.warning(f"the unfinished run in {folder} will be replaced; add --resume to continue it")
-        elif was_complete:
-            log.warning(f"the finished run in {folder} will be replaced")
+        continues = resume or is_restarted()
+        if not continues and (folder / "checkpoint.safetensors").exists():
+            check_replacing("an unfinished run", folder, is_default=out is None, overwrite=overwrite)
+        elif was_complete and not continues:
+            check_replacing("a finished run", folder, is_default=out is None, overwrite=overwrite)
         terminal.log_suggested(data, recipe, settings)
         terminal.warn(splits)
     with (
@@ -159,7 +163,7 @@ def fit(
         )
         raise typer.Exit(1)
     if resume and was_complete:
-        log.warning(f"{folder} is already complete; leave --resume out to train it again")
+        log.warning(f"{folder} is already complete; add --overwrite in place of --resume to train it again")
     if not as_json:
         typer.echo(f"{run.summary(warnings=False)}\nrun folder: {folder}")
     graph_of_run = data.graph if isinstance(data, GraphData) else None

@@ -140,9 +140,26 @@ SetOption = Annotated[
         help="Any other setting, such as hidden=128, layers=3, mlp_dropout=0.2 or taus=0.5,1. May be repeated.",
     ),
 ]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the results of an earlier call in the folder of --out.")
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", callback=hide_info_messages, help="Print JSON for scripts instead of text.")
 ]
+
+
+def check_replacing(what: str, folder: Path, *, is_default: bool, overwrite: bool) -> None:
+    """Refuse to replace results of this package in a folder that was given, unless the user asks for it."""
+    from adaptkry.common.journal import JOURNAL
+
+    if not (folder / JOURNAL).exists():
+        return  # the library refuses files of somebody else
+    if not is_default and not overwrite:
+        raise ValueError(
+            f"the output folder must be new or empty; {folder} holds {what}. Add --resume to continue or "
+            "show it, --overwrite to replace it, or use another folder."
+        )
+    log.warning(f"{what} in {folder} will be replaced")
 
 
 def column_options(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -36,6 +36,10 @@ def report_step(
     names = ("picture", "report") if what == "report" else (what,)
     paths: dict[str, str | None] = {"folder": str(folder), **dict.fromkeys(names)}
     if not is_wanted:
+        if what == "report" and (folder / "facts.json").exists():
+            from adaptkry.report.html import remove_stale_report
+
+            remove_stale_report(folder)
         return paths, 0
     remedy = f"the results in {folder} are complete; {HOW_TO_REPEAT[what].format(folder)}"
     try:

@@ -210,8 +210,8 @@ def classes(y: Tensor, names: Sequence[str] | None = None) -> Tensor:
     found = sizes.nonzero()[:, 0].tolist()
     if not found:
         raise ValueError(
-            f"training needs at least 2 classes; none of {len(y)} nodes has a label. Label some nodes, for example in "
-            "the column label of a nodes file."
+            f"training needs at least 2 classes; none of {len(y)} nodes has a label. Label some nodes, or "
+            "name the column of labels with --label-column (label_column in Python)."
         )
     if len(found) == 1:
         name = names[found[0]] if names else found[0]

@@ -78,7 +78,7 @@ class Splits:
             raise ValueError(
                 f"every split needs {part} nodes; split {empty} of {len(mask)} ({self.scheme}) has none. "
                 f"Label more nodes of each class, or choose other fractions or masks. If labels are numbers to "
-                f"predict, use task='regression' (--task regression)."
+                f"predict, use task='regression' (`adaptkry fit --task regression`)."
             )
 
     def __len__(self) -> int:

@@ -26,6 +26,8 @@ Scaling = tuple[Tensor, Tensor]  # mean [d] and standard deviation [d] of featur
 REDUCTIONS: WeakKeyDictionary[Graph, dict[Any, Tensor]] = WeakKeyDictionary()  # see `reduction`
 SavedInputs = dict[str, Tensor]  # what the inputs of other graphs need from the training graph, besides the scaling
 
+NORM_ROWS = 2**16  # rows that are converted to float64 at a time
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -36,6 +38,12 @@ class Inputs:
     operator: Propagation | MixedPropagation | None
     scaling: Scaling | None
     saved: SavedInputs
+
+
+def norm(table: Tensor) -> Tensor:
+    """Compute the Frobenius norm of a table [n, d] in float64, some rows at a time: a predictor gets the same norm."""
+    squares = [torch.linalg.vector_norm(rows, dtype=torch.float64).square() for rows in table.split(NORM_ROWS)]
+    return torch.stack(squares).sum().sqrt()
 
 
 def model_inputs(
@@ -61,8 +69,8 @@ def model_inputs(
         basis_terms(propagation(graph, recipe, taus, direction).to(device), x, recipe, out)
     hop_scale = torch.ones(len(terms), device=device)
     if recipe.hop_norm:  # scale every hop to the norm of X; a hop of zeros stays zero
-        norms = torch.stack([term.norm() for term in terms])  # [T]
-        hop_scale = torch.where(norms > 0, x.norm() / norms.clamp(min=1e-30), 0)
+        norms = torch.stack([norm(term) for term in terms])  # [T]
+        hop_scale = torch.where(norms > 0, norm(x) / norms.clamp(min=1e-30), 0).to(terms.dtype)
         terms.mul_(hop_scale[:, None, None])
     return Inputs(terms, hop_scale.cpu(), operator, scaling, saved)
 

@@ -42,10 +42,8 @@ def in_words_with_edges(result: AutoResult, facts: dict) -> str:
     if alone is None or gain is None or scores["metric"] != "accuracy":
         return facts["lead"] if scores["metric"] != "accuracy" else in_words(scores, largest)
     points, half = (100 * value for value in gain)
-    worth = (
-        f"the edges are worth {points:.0f} points" if gain[0] > gain[1] else "the edges are worth nothing significant"
-    )
-    spread = f" ({points:+.1f} ± {half:.1f}, best single training)" if half else ""
+    worth = f"the edges are worth {points:.0f} points" if gain[0] > gain[1] else "it is uncertain what the edges add"
+    spread = f" ({points:+.1f} ± {half:.1f} points, best single training)" if half else ""
     return in_words(scores, largest, f"features alone {of_100(alone)}: {worth}{spread}")
 
 
@@ -156,7 +154,8 @@ def about_edges(result: AutoResult) -> str:
     spread = f" ± {100 * half:.2f}" if half else ""
     if gain > half:
         return f"{sentence} The edges add {100 * gain:.2f}{spread} points to features alone (best single training)."
-    return f"{sentence} The edges add nothing significant to features alone ({100 * gain:+.2f}{spread} points)."
+    uncertain = f"{sentence} It is uncertain what the edges add to features alone: {100 * gain:+.2f}{spread} points"
+    return f"{uncertain} (best single training). More time or more splits would tell."
 
 
 def edges_gain(result: AutoResult) -> tuple[float, float] | None:

@@ -56,6 +56,14 @@ def write_report(folder: Path, facts_of: Callable[[], dict], *, renew: bool = Fa
     return {name: str(path) for name, path in paths.items() if name != "picture" or facts["kind"] == "run"}
 
 
+def remove_stale_report(folder: Path) -> None:
+    """Remove the report of earlier results, which are not those in the folder."""
+    if (folder / FACTS).exists() and not has_facts(folder):
+        check_report_files(folder)
+        for name in REPORT_FILES:
+            (folder / name).unlink(missing_ok=True)
+
+
 def check_report_files(folder: Path) -> None:
     """Refuse a folder with files of somebody else under the names that a report has."""
     check_output_file(folder / FACTS, [], lambda head: head.lstrip().startswith(b"{") and b'"kind"' in head)

@@ -147,7 +147,8 @@ def finish(search: AutoSearch) -> AutoResult:
     if math.isfinite(search.needed) and not any(row["is_whole"] for row in search.rows):
         log.warning(
             f"the time limit is too short for one whole training, which needs up to {search.needed:.1f} s; the best "
-            f"epochs so far are used. Use a time limit that is at least {math.ceil(search.missing)} s longer"
+            f"epochs so far are used. Use a time limit that is at least {math.ceil(search.missing)} s longer, in "
+            "a new folder"
         )
     parts = [trained.run for trained in search.trained if trained.run is not None]
     metric = search.data.info.metric

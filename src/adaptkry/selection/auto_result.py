@@ -122,12 +122,15 @@ def largest_class_scores(data: GraphData, splits: Splits) -> list[float]:
 def effects_of(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """Compare the values of each factor that was varied: the best trial of a value with the best trial of all.
 
-    Trainings that the time limit ended are left out. Factors other than the method are compared among trials of
-    adaptkry. Each entry has the factor, the value, the number of trials with it, and the mean difference of the
-    validation scores over the splits with half the width of its corrected 95 % interval; the best trial has
-    difference 0.
+    Trainings that the time limit ended are left out, unless they are better than all others already. Factors other
+    than the method are compared among trials of adaptkry. Each entry has the factor, the value, the number of trials
+    with it, and the mean difference of the validation scores over the splits with half the width of its corrected 95 %
+    interval; the best trial has difference 0.
     """
-    good = [trial for trial in trials if trial["state"] == "complete" and trial.get("is_whole", True)]
+    complete = [trial for trial in trials if trial["state"] == "complete"]
+    whole = [trial for trial in complete if trial.get("is_whole", True)]
+    highest = max((trial["validation"] for trial in whole), default=float("inf"))
+    good = [trial for trial in complete if trial in whole or trial["validation"] > highest]
     found = []
     for factor in FACTORS:
         # The other methods have no such settings, or do not vary them.

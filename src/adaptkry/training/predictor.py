@@ -406,6 +406,11 @@ def edge_numbers(edges: Any, info: Any, nodes: int, places: dict[str, int] | Non
         return torch.zeros(2, 0, dtype=torch.long)
     edges = edges.tolist() if isinstance(edges, Tensor | np.ndarray) else edges
     is_pair = isinstance(edges, list | tuple) and len(edges) == 2 and all(isinstance(e, list | tuple) for e in edges)
+    if is_pair and all(isinstance(e, tuple) and len(e) == 2 for e in edges):
+        raise ValueError(
+            f"edges must be two lists of equal length, sources and targets; got two tuples {edges[0]} and {edges[1]}, "
+            "which look like two pairs. Use lists: [[source, source], [target, target]]."
+        )
     if not is_pair or len(edges[0]) != len(edges[1]):
         raise ValueError(
             "edges must be two lists of equal length, sources and targets; got something else. Use [[3], [4]] for the "

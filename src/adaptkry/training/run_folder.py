@@ -176,8 +176,8 @@ def _document(folder: Path) -> dict[str, Any]:
     """Return the content of run.json."""
     path = folder / DOCUMENT
     if not path.is_file():
-        is_interrupted = (folder / "checkpoint.safetensors").exists()
-        hint = "It was interrupted: repeat the same fit with --resume." if is_interrupted else "Check the path."
+        is_interrupted = any((folder / name).exists() for name in ("checkpoint.safetensors", JOURNAL))
+        hint = "It was interrupted: repeat the same command with --resume." if is_interrupted else "Check the path."
         raise FileNotFoundError(f"a run folder must hold run.json; got {folder}, which does not. {hint}")
     found = read_json(path, RUN_REMEDY).get("format")
     if found != FORMAT:

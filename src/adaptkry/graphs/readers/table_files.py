@@ -15,6 +15,8 @@ from adaptkry.graphs.readers.frames import columns_of
 from adaptkry.graphs.readers.paths import check_file, parsing
 from adaptkry.graphs.readers.texts import texts
 
+COMPRESSED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zX")  # how .zip and .xlsx, .gz, .bz2 and .xz begin
+
 
 @dataclass(frozen=True)
 class Table:
@@ -62,6 +64,12 @@ def open_table(data: Any, what: str) -> Table:
 def _csv(path: Path, delimiter: str) -> dict[str, np.ndarray]:
     """Columns of text from a CSV or TSV file."""
     lines = 0
+    with path.open("rb") as file:
+        if file.read(4).startswith(COMPRESSED):
+            raise ValueError(
+                f"{path} must be text; got a compressed file, such as .gz, .zip or .xlsx. Unpack it, or "
+                "save the sheet as CSV (UTF-8)."
+            )
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
@@ -75,7 +83,10 @@ def _csv(path: Path, delimiter: str) -> dict[str, np.ndarray]:
             f"read ({error}). Correct the quotation marks before or in that line."
         ) from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be UTF-8 text; got {error.reason} at byte {error.start}. Convert it.") from None
+        raise ValueError(
+            f"{path} must be UTF-8 text; got {error.reason} at byte {error.start}. Convert it, for "
+            "example with `iconv -f latin1 -t utf-8`, or save it as CSV (UTF-8)."
+        ) from None
     header, *rows = table or [[]]
     if len(header) == 1 and (found := next((mark for mark in ";\t|" if mark in header[0]), None)):
         expected = "tabs" if delimiter == "\t" else "commas"
