@@ -126,14 +126,15 @@ def ranking(rows: list[dict]) -> list[str]:
 def directions(rows: list[dict]) -> list[str]:
     """Return Markdown lines, one per directed graph: the direction that validation nodes choose, and what it adds."""
     measured, item = cells.newest(rows, quick=False), PAPER["direction"]
-    lines = ['| graph | direction, best on validation nodes | ours | compared with "both" |', "|---|---|---|---|"]
+    lines = ['| graph | direction, best on validation nodes | ours | "both" | difference |', "|---" * 5 + "|"]
     for graph in item["graphs"]:
         best = direction.chosen_direction(measured, item, graph)
         if best is not None:
             chosen = measured[best, graph]
             difference = difference_cell(chosen, measured["both", graph], "test")
             gain = "-" if difference is None or best == "both" else difference["text"]
-            lines.append(f"| {graph} | {best} | {chosen.mean:.2f} ± {chosen.numbers.std(ddof=1):.2f} | {gain} |")
+            scores = [f"{one.mean:.2f} ± {one.numbers.std(ddof=1):.2f}" for one in (chosen, measured["both", graph])]
+            lines.append(f"| {graph} | {best} | {' | '.join(scores)} | {gain} |")
     source = "the settings of `adaptkry reproduce direction`"
     return [*lines, "", f"Mean ± standard deviation; difference on the same splits ± its corrected interval; {source}."]
 

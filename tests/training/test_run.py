@@ -342,6 +342,7 @@ def test_a_row_of_an_older_version_is_read():
         ({"batch": 4}, "Did you mean .*'batch_size'"),
         ({"degre": 4}, "Did you mean 'degree'"),
         ({"seeds": 0}, "seeds must be 1 or more; got 0"),
+        ({"seed": -1}, "seed must be 0 or more; got -1"),
         ({"splits": 3}, "splits must be Splits or the name of a scheme; got 3. For 3 splits use count=3"),
         ({"restarts": 0}, "restarts must be 1 or more; got 0"),
         ({"method": 5}, "a Recipe or a list of recipes"),
@@ -523,3 +524,17 @@ def test_the_first_metric_chooses_and_all_are_reported():
             assert scores["roc_auc"] == pytest.approx(float(np.mean(areas)), abs=1e-6)
     assert "test macro_f1 " in run.summary()
     assert ", roc_auc " in run.summary()
+
+
+def test_a_seed_decides_weights_and_dropout_but_not_the_splits(tmp_path):
+    used = {"count": 2, "epochs": 3, "hidden": 4, "degree": 2, "device": "cpu"}
+    zero, one, again = (fit(GRAPH, "adaptkry", "stratified", seed=seed, **used) for seed in (0, 1, 1))
+    assert [member.seed for member in zero.members] == [0, 1]
+    assert [member.seed for member in one.members] == [1000, 1001]
+    for name, w in one.weights.items():
+        assert torch.equal(w, again.weights[name])
+    assert any(not torch.equal(w, zero.weights[name]) for name, w in one.weights.items())
+    assert [row.split_seed for row in one.results] == [row.split_seed for row in zero.results]
+    fit(GRAPH, "adaptkry", "stratified", seed=1, out=tmp_path, **used)
+    with pytest.raises(ValueError, match=r"seed was 1, now 0"):
+        fit(GRAPH, "adaptkry", "stratified", seed=0, out=tmp_path, resume=True, **used)

@@ -74,6 +74,9 @@ def fit(
     metrics: MetricsOption = None,
     task: TaskOption = None,
     class_weight: ClassWeightOption = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides initial weights and dropout; splits do not depend on it.")
+    ] = 0,
     restarts: Annotated[int, typer.Option(min=1, help="Trainings per split, in one batch; see --combine.")] = 1,
     combine: Annotated[
         str,
@@ -150,7 +153,7 @@ def fit(
         training_progress(recipe.epochs, quiet=as_json or not is_first) as on_epoch,
     ):
         run = train(
-            data, recipe, splits, restarts=restarts, combine=combine, batch_size=batch_size, memory=memory,
+            data, recipe, splits, seed=seed, restarts=restarts, combine=combine, batch_size=batch_size, memory=memory,
             device=device, out=folder, resume=resume, callbacks=[on_epoch],
         )  # fmt: skip
     if not is_first:

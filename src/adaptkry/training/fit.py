@@ -51,6 +51,8 @@ from adaptkry.training.tasks import fixed_statistics, predictions
 
 Trainer = GradientDescent | LogisticRegression
 
+MAX_SEED = 10**6
+
 
 @overload
 def fit(
@@ -91,6 +93,7 @@ def fit(
     splits: Splits | str | None = None,
     *,
     count: int | None = None,
+    seed: int = 0,
     seeds: int = 1,
     restarts: int = 1,
     combine: str = "best",
@@ -118,6 +121,7 @@ def fit(
             fixed if they have such splits, else stratified.
         count: number of splits of the scheme. None: five stratified ones if no scheme is named, otherwise ten, or all
             fixed ones.
+        seed: decides initial weights and dropout; splits do not depend on it.
         seeds: number of trainings per split; all of them are reported.
         restarts: number of trainings per split and seed; see `combine`.
         combine: "best" chooses the best of the restarts on validation nodes. "mean" averages the probabilities of all
@@ -150,6 +154,7 @@ def fit(
     check_names(settings, inspect.signature(fit).parameters)
     for name, value in (("count", count), ("seeds", seeds), ("restarts", restarts), ("batch_size", batch_size)):
         checks.positive_count(1 if value is None and name in ("count", "batch_size") else value, name)
+    seed = checks.count(seed, "seed", MAX_SEED)
     predict, test = checks.flag(predict, "predict"), checks.flag(test, "test")
     callbacks = checked_callbacks(callbacks)
     check_resume(resume, out)
@@ -173,7 +178,7 @@ def fit(
     source.check_options(asked)
     rows = int(max(splits.train.sum(1).max(), splits.validation.sum(1).max()))
     fitting = source.batch_size(shared, trainings, rows, asked)
-    members = make_members(recipes, splits, seeds * restarts)
+    members = make_members(recipes, splits, seeds * restarts, seed)
     with joined_group(device) as group:
         options = BatchOptions(device, batch_size, memory, group)
         if group.size > 1:
@@ -185,7 +190,7 @@ def fit(
             if journal:  # only then, because the digest reads all data
                 decisive = [batch_size, group.size, restarts, test, source.metrics, *([combine] if is_mean else [])]
                 key = training_key(members, data=source.digest(splits), options=decisive)
-                others = {"combine": combine, "test": test, "metrics": list(source.metrics)}
+                others = {"seed": seed, "combine": combine, "test": test, "metrics": list(source.metrics)}
                 journal.open(key, _request(source, recipes, splits, members, options) | others)
             if group.broadcast(journal is not None and "run" in journal.done):
                 assert out is not None
@@ -217,12 +222,12 @@ def finished_run(folder: Path, journal: Journal | None) -> Run | Ensemble:
     return load_run(folder)
 
 
-def make_members(recipes: Sequence[Recipe], splits: Splits, seeds: int) -> list[Member]:
-    """Combine every recipe with every seed and every split."""
+def make_members(recipes: Sequence[Recipe], splits: Splits, seeds: int, first: int = 0) -> list[Member]:
+    """Combine every recipe with every seed, from `first` on, and every split."""
     return [
         Member(split, 1000 * seed + split, recipe)
         for recipe in recipes
-        for seed in range(seeds)
+        for seed in range(first, first + seeds)
         for split in range(len(splits))
     ]
 
