@@ -107,8 +107,19 @@ def test_a_graph_without_some_training_nodes_is_refused(run):
     edges, nodes = tables()
     gone = ["n5", "n7"]
     edges = edges[~edges["source"].isin(gone) & ~edges["target"].isin(gone)]
-    with pytest.raises(ValueError, match=r"missing are 'n5', 'n7'\. Give the training nodes and the new ones"):
+    with pytest.raises(ValueError, match=r"missing are 'n5', 'n7'\. Give old and new nodes together"):
         run.predict([edges, nodes[~nodes["id"].isin(gone)]])
+
+
+def test_a_nodes_file_of_new_nodes_alone_is_refused_with_what_to_do(run):
+    edges, nodes = tables()
+    message = (
+        r"must hold ids of the nodes file .* Give old and new nodes together.* use --nodes FILE \(nodes=\[...\] in"
+    )
+    with pytest.raises(ValueError, match=message):
+        run.predict([edges, nodes[OLD:]])
+    with pytest.raises(ValueError, match=r"or delete their edges\.$"):  # nothing about predictions without a run
+        load([edges, nodes[OLD:]])
 
 
 def test_a_folder_with_a_digest_of_ids_is_read_and_needs_their_order(tmp_path):

@@ -14,9 +14,7 @@ from torch import Tensor
 
 from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
-
-TOGETHER = "Give the training nodes and the new ones together, with all their edges"
-ONLY_SOME = "to output only some of them, use --nodes FILE (nodes=[...] in Python)"
+from adaptkry.graphs.readers.tables import TOGETHER
 
 
 def ids_to_tensor(ids: Sequence[str]) -> Tensor:
@@ -47,7 +45,7 @@ def training_places(graph: Graph, saved: Mapping[str, Tensor]) -> Tensor | None:
     if graph.nodes < n:
         raise ValueError(
             f"this run uses the structure or the labels of its training graph, so it needs the {n} training nodes, and "
-            f"possibly more; got {graph.nodes} nodes. {TOGETHER}; {ONLY_SOME}."
+            f"possibly more; got {graph.nodes} nodes. {TOGETHER}"
         )
     if ids is None or not {"training_ids", "node_ids"} & saved.keys():
         return None
@@ -61,7 +59,7 @@ def training_places(graph: Graph, saved: Mapping[str, Tensor]) -> Tensor | None:
     if missing := [one for one in wanted if one not in places]:
         raise ValueError(
             f"this run uses the structure or the labels of its {n} training nodes, so all their ids must be in the "
-            f"graph; missing are {some(missing, 3)}. {TOGETHER}; {ONLY_SOME}."
+            f"graph; missing are {some(missing, 3)}. {TOGETHER}"
         )
     if len(places) < graph.nodes or len(set(wanted)) < n:
         raise ValueError(
