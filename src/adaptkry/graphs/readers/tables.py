@@ -16,7 +16,7 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.columns import DescribeRow, apply_columns, as_number, as_numbers, encode_columns
 from adaptkry.graphs.readers.layout import MISSING, Layout
 from adaptkry.graphs.readers.paths import error_prefix, graph_name
-from adaptkry.graphs.readers.table_files import Table, open_table
+from adaptkry.graphs.readers.table_files import Table, in_both, open_table
 from adaptkry.graphs.readers.texts import encode, sorted_names, texts
 
 logger = logging.getLogger(__name__)
@@ -282,11 +282,13 @@ def _column_called(
     likely = other_case or [name for name in names if name.strip().lower() in similar and default not in table.columns]
     if likely:
         remedy = (
-            f"or leave it out with --ignore {likely[0]!r}" if option == "--label-column" else "or delete the column"
+            f"or leave it out with {in_both('--ignore', likely[:1])}"
+            if option == "--label-column"
+            else "or delete the column"
         )
         raise ValueError(
             f"{table.where}: {what} must be in a column called {default}; column {likely[0]!r} looks like {what}, "
-            f"which must neither be left out nor used as a feature. Use {option} {likely[0]!r}, {remedy}."
+            f"which must neither be left out nor used as a feature. Use {in_both(option, likely[0])}, {remedy}."
         )
     return default if default in names else None
 
