@@ -194,7 +194,7 @@ DAY = datetime.date(2024, 2, 29)
         (["1", "2", "3", "many"], "numbers only, or texts only; 3 of 4 values are numbers, and node 'd' has 'many'"),
         ([[1], [2], [3], [4]], r"numbers, texts, or true and false; node 'a' has \[1\]"),
         (["1", "inf", "2", "3"], "finite numbers; node 'b' has inf"),
-        (["", "", "", ""], "column 'f' has no values. Leave it out: --ignore 'f'"),
+        (["", "", "", ""], r"column 'f' has no values. Leave it out: --ignore 'f' \(ignore=\['f'\] in Python\)"),
         (["1", "NA", "nan", "3"], "missing are 2 in column 'f'. Fill them in, or use --missing mean or --missing flag"),
         (["x", "", "y", ""], "missing are 2 in column 'f'"),
     ],
@@ -210,7 +210,8 @@ def test_texts_that_differ_for_nearly_every_node_are_no_categories(count):
     edges = pd.DataFrame({"source": [0], "target": [1]})
     nodes = pd.DataFrame({"id": range(2 * count), "name": [f"name {i % (count + 1)}" for i in range(2 * count)]})
     with pytest.raises(
-        ValueError, match=rf"at most 1000 categories .*got {count + 1} different texts .*--ignore 'name'"
+        ValueError,
+        match=rf"at most 1000 categories .*got {count + 1} different texts .*--ignore 'name' \(ignore=\['name'\] in Python\)",
     ):
         load(edges=edges, nodes=nodes)
     nodes["name"] = [f"name {i % 15}" for i in range(2 * count)]

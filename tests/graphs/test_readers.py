@@ -1,4 +1,5 @@
 import csv
+import inspect
 import os
 import pickle
 import sys
@@ -19,9 +20,11 @@ from torch_geometric.data import Data
 from adaptkry.graphs import splits
 from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.load import load
-from adaptkry.graphs.readers import read
-from adaptkry.graphs.readers.arrays import read_matrix_market, write_npz
+from adaptkry.graphs.readers import LOAD_OPTIONS, read
+from adaptkry.graphs.readers.arrays import read_matrix, read_matrix_market, read_npz, write_npz
 from adaptkry.graphs.readers.matlab import read_matlab
+from adaptkry.graphs.readers.objects import from_networkx
+from adaptkry.graphs.readers.tables import read_tables
 from adaptkry.graphs.readers.texts import encode, texts
 from benchmark_graphs import benchmark_graph
 from strategies import graphs, random_graph
@@ -456,7 +459,7 @@ def test_column_that_looks_like_labels_is_never_a_feature(tmp_path):
     paths = [table(tmp_path / "e.csv", EDGES), table(tmp_path / "n.csv", nodes)]
     with pytest.raises(
         ValueError,
-        match=r"must be in a column called label; column 'Class' looks like labels.*Use --label-column 'Class'",
+        match=r"column 'Class' looks like labels.*--label-column 'Class' \(label_column='Class' in P",
     ):
         read(paths)
     assert read(paths, label_column="Class").y.tolist() == [0, 1, 0, 1]
@@ -688,3 +691,8 @@ def test_a_sparse_matrix_with_wrong_parts_says_which_and_what_to_do(tmp_path):
     np.savez(tmp_path / "wrong.npz", **{**parts, "adj_indices": np.array([1, 0, 9, 1])})
     with pytest.raises(ValueError, match=r"adj_indices must fit adj_shape; .* Write the file again"):
         load(tmp_path / "wrong.npz")
+
+
+def test_what_other_functions_call_an_option_of_load_is_one():
+    functions = (load, read_tables, read_matrix, read_npz, from_networkx)
+    assert {name for function in functions for name in inspect.signature(function).parameters} >= LOAD_OPTIONS

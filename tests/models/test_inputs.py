@@ -11,6 +11,7 @@ from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models import inputs
 from adaptkry.models.inputs import column_count, input_columns, model_inputs, with_loops
 from adaptkry.models.recipe import Recipe, recipe
+from adaptkry.models.training_nodes import training_places
 from adaptkry.spectral.bases import krylov, stack
 from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.structure import structure_columns, structure_maps
@@ -111,17 +112,21 @@ USES_NODES = [{"structure": 2}, {"structure_layer": True}, {"label_hops": 1}, {"
 
 
 @pytest.mark.parametrize("settings", USES_NODES, ids=str)
-def test_other_nodes_in_front_are_refused_if_nodes_have_names(settings):
-    named = [
-        Graph([[0, 1, 2], [1, 2, 3]], torch.ones(4, 1), info=Info(node_ids=tuple(names)))
-        for names in ("abcd", "abdc", "abcd")
-    ]
-    _, saved = input_columns(named[0], Recipe(**settings))
-    input_columns(named[2], Recipe(**settings), saved=saved)
-    with pytest.raises(ValueError, match="the first 4 nodes must be the training nodes in the same order"):
-        input_columns(named[1], Recipe(**settings), saved=saved)
+def test_training_nodes_are_found_by_id_and_all_of_them_are_needed(settings):
+    def graph(names):
+        return Graph([[0, 1, 2], [1, 2, 3]], torch.ones(len(names), 1), info=Info(node_ids=tuple(names)))
+
+    _, saved = input_columns(graph("abcd"), Recipe(**settings))
+    for names, places in (("abcd", None), ("abcde", None), ("xbdca", [4, 1, 3, 2])):
+        input_columns(graph(names), Recipe(**settings), saved=saved)
+        found = training_places(graph(names), saved)
+        assert (found if found is None else found.tolist()) == places
+    with pytest.raises(ValueError, match="all their ids must be in the graph; missing are 'b', 'c'"):
+        input_columns(graph("adxyz"), Recipe(**settings), saved=saved)
+    with pytest.raises(ValueError, match="ids of nodes must differ"):
+        input_columns(graph("badcc"), Recipe(**settings), saved=saved)
     smaller = Graph([[0], [1]], torch.ones(2, 1))
-    with pytest.raises(ValueError, match="needs the 4 training nodes, and possibly more after them; got 2 nodes"):
+    with pytest.raises(ValueError, match="needs the 4 training nodes, and possibly more; got 2 nodes"):
         input_columns(smaller, Recipe(**settings), saved=saved)
 
 

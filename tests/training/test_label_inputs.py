@@ -162,7 +162,7 @@ def test_runs_are_saved_with_labels_and_predict_new_nodes(tmp_path):
     bigger = Graph.from_scipy(adjacency, torch.cat([GRAPH.x, GRAPH.x[:5]]))
     assert_close(loaded.member_probabilities(bigger)[:, : GRAPH.nodes], predicted)  # type: ignore[attr-defined]
     smaller = Graph.from_scipy(GRAPH.adjacency[:100, :100], GRAPH.x[:100])
-    with pytest.raises(ValueError, match="so its 120 nodes must come first; got a graph with 100 nodes"):
+    with pytest.raises(ValueError, match="so it needs the 120 training nodes, and possibly more; got 100 nodes"):
         run.predict(smaller)
 
 

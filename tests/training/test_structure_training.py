@@ -51,7 +51,7 @@ def test_a_saved_run_predicts_the_same_and_new_nodes_too(graph, used, tmp_path):
     assert one.parameters == run.parameters == sum(w[0].numel() for w in run.weights.values())
     assert loaded.probabilities(larger(graph, 3)).shape == (123, 2)
     smaller = Graph([[0], [1]], graph.x[:50], directed=graph.is_directed)
-    with pytest.raises(ValueError, match="the 120 training nodes, and possibly more after them; got 50 nodes"):
+    with pytest.raises(ValueError, match="the 120 training nodes, and possibly more; got 50 nodes"):
         loaded.probabilities(smaller)
     with pytest.raises(ValueError, match=rf"trained on {graph.x.shape[1]} features; got a graph with 1"):
         loaded.probabilities(Graph([[0], [1]], graph.x[:, :1], directed=graph.is_directed))

@@ -1,8 +1,6 @@
 """Inputs of a model: features, structure columns, precomputed terms, and the operator if the model propagates."""
 
-import hashlib
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,6 +13,7 @@ from adaptkry.common.choices import MIXED_DIRECTIONS
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.load import normalised
 from adaptkry.models.recipe import Recipe
+from adaptkry.models.training_nodes import at_places, ids_to_tensor, training_places
 from adaptkry.spectral.bases import average, stack
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
@@ -96,13 +95,12 @@ def input_columns(
         x = scaled_features(graph, recipe, scaling)
     if not (recipe.structure or recipe.structure_layer or recipe.uses_training_labels):
         return x, saved
-    if is_new:
-        saved |= fit_structure(graph, recipe, x, device)
-    else:
-        check_first_nodes(graph, saved)
+    saved |= fit_structure(graph, recipe, x, device) if is_new else {}
+    places = None if is_new else training_places(graph, saved)
     if not recipe.structure:
         return x, saved
-    columns = structure_columns(with_loops(graph, recipe), structure_maps_of(saved)) * saved["structure_scale"]
+    maps = {side: at_places(values, places, graph.nodes) for side, values in structure_maps_of(saved).items()}
+    columns = structure_columns(with_loops(graph, recipe), maps) * saved["structure_scale"]
     if graph.features is None:
         degrees = log_degrees(graph, recipe)
         saved |= {"degree_scaling": torch.stack(standardising(degrees))} if is_new else {}
@@ -153,7 +151,7 @@ def structure_maps_of(saved: SavedInputs) -> dict[str, Tensor]:
 def fit_structure(graph: Graph, recipe: Recipe, x: Tensor, device: torch.device | str) -> SavedInputs:
     """Return the nodes and the direction of the graph, and the maps and the scale of its structure columns."""
     saved = {"nodes": torch.tensor(graph.nodes), "is_directed": torch.tensor(graph.is_directed)}
-    saved |= {} if graph.info.node_ids is None else {"node_ids": node_digest(graph.info.node_ids)}
+    saved |= {} if graph.info.node_ids is None else {"training_ids": ids_to_tensor(graph.info.node_ids)}
     if not recipe.structure:
         return saved
     sides = sides_of(graph, recipe.directions)
@@ -166,26 +164,6 @@ def fit_structure(graph: Graph, recipe: Recipe, x: Tensor, device: torch.device 
     norms = float(x.double().norm()) or columns.numel() ** 0.5, float(columns.double().norm())
     saved |= {f"structure_{side}": values for side, values in maps.items()}
     return saved | {"structure_scale": torch.tensor(norms[0] / norms[1] if norms[1] else 1.0)}
-
-
-def node_digest(ids: Sequence[str]) -> Tensor:
-    """Return the SHA-256 of the names of nodes: uint8 [32]."""
-    return torch.tensor(list(hashlib.sha256("\n".join(ids).encode()).digest()), dtype=torch.uint8)
-
-
-def check_first_nodes(graph: Graph, saved: SavedInputs) -> None:
-    """Refuse a graph whose first nodes are not those of the training graph, if both name their nodes."""
-    ids, n = graph.info.node_ids, int(saved["nodes"])
-    if graph.nodes < n:
-        raise ValueError(
-            f"this run uses the structure or the labels of its training graph, so it needs the {n} training nodes, and "
-            f"possibly more after them; got {graph.nodes} nodes. Add the new nodes to the training graph."
-        )
-    if ids is not None and "node_ids" in saved and not torch.equal(node_digest(ids[:n]), saved["node_ids"]):
-        raise ValueError(
-            f"the first {n} nodes must be the training nodes in the same order, since this run uses their structure or "
-            "labels; got other nodes, or another order. List new nodes after them in a nodes file."
-        )
 
 
 def column_count(graph: Graph, recipe: Recipe) -> int:

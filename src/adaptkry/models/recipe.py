@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from adaptkry.common import checks
 from adaptkry.common.choices import DIRECTIONS
 from adaptkry.common.lookup import pick, shortened
+from adaptkry.graphs.readers import LOAD_OPTIONS
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe_checks import check_settings
 from adaptkry.models.stages import (
@@ -403,6 +404,11 @@ def check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> Mapp
     """Return the settings; refuse names that are neither a field of `Recipe` nor one of `others`."""
     known = dict.fromkeys([*(f.name for f in fields(Recipe) if f.name != "method"), *others])
     for name in settings:
+        if name in LOAD_OPTIONS and name not in known:
+            raise ValueError(
+                f"unknown setting {name!r}: it is an option of load. Load the graph first, "
+                f"graph = ak.load(data, {name}=...), and pass the graph."
+            )
         pick(known, name, "setting")
     return settings
 

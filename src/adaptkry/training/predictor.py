@@ -266,7 +266,8 @@ class FixedTerms:
         self.probabilities: Tensor | None = None
         if inputs.operator is not None:
             chunks = term_chunks(self.terms, inputs.operator, "cpu")
-            parts = [logits for logits, _ in chunk_logits(part.shape, part.weights, chunks, inputs.operator)]
+            weights = part.weights_at(graph)
+            parts = [logits for logits, _ in chunk_logits(part.shape, weights, chunks, inputs.operator)]
             self.probabilities, self.terms = torch.cat(parts, 1).softmax(-1), None
 
     def members(self, numbers: Tensor) -> Tensor:

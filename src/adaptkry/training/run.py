@@ -14,6 +14,7 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.models.inputs import Inputs, SavedInputs, Scaling, model_inputs
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape
+from adaptkry.models.training_nodes import at_places, training_places
 from adaptkry.training.batches import term_chunks
 from adaptkry.training.calibration import Calibration
 from adaptkry.training.data import open_graph, task_of_files
@@ -151,19 +152,33 @@ class Run(TrainedModel):
 
         Args:
             data: a graph in memory, possibly with new nodes, or anything else that `fit` accepts except basis folders.
-                If the run uses structure columns, a structure layer or training labels, the training nodes come first,
-                in the same order.
+                If the run uses structure columns, a structure layer or training labels, it has all training nodes;
+                they are found by id, or come first in the same order if there are no ids.
         """
-        inputs = self.inputs(data)
+        graph = self._opened(data)
+        inputs, weights = self.inputs(graph), self.weights_at(graph)
         chunks = term_chunks(inputs.terms.float(), inputs.operator, "cpu")
-        parts = [logits for logits, _ in chunk_logits(self.shape, self.weights, chunks, inputs.operator)]
+        parts = [logits for logits, _ in chunk_logits(self.shape, weights, chunks, inputs.operator)]
         return predictions(self.task, torch.cat(parts, 1), self.weights)
 
     def inputs(self, data: Any) -> Inputs:
         """Compute the inputs of the model for a graph, with the scaling of the training graph."""
-        source = open_graph(data, "predict", self.info.layout, task=task_of_files(data, self.task))
-        graph, scaling = self.checked(source.graph)
+        graph, scaling = self.checked(self._opened(data))
         return model_inputs(graph, self.shape.recipe, scaling=scaling, saved=self.saved_inputs)
+
+    def weights_at(self, graph: Graph) -> dict[str, Tensor]:
+        """Return the weights for a graph: labels and vectors of training nodes at the numbers that these have in it."""
+        places = training_places(graph, self.saved_inputs)
+        of_nodes = {"labels": -1.0} | {name: 0.0 for name in self.weights if name.endswith("/structure")}
+        return self.weights | {
+            name: at_places(self.weights[name], places, graph.nodes, dim=1, fill=fill)
+            for name, fill in of_nodes.items()
+            if name in self.weights
+        }
+
+    def _opened(self, data: Any) -> Graph:
+        """Return a graph in memory."""
+        return open_graph(data, "predict", self.info.layout, task=task_of_files(data, self.task)).graph
 
     def checked(self, graph: Graph) -> tuple[Graph, Scaling | None]:
         """Return a graph with columns in the order of training, and their scaling; refuse what does not fit."""
@@ -178,7 +193,6 @@ class Run(TrainedModel):
             raise ValueError(
                 f"this run has {self.shape.classes} classes; got a graph with {graph.outputs}. Train on all classes."
             )
-        self._check_training_nodes(graph)
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
         check_prediction(ordered, self.shape.recipe, len(self.members))
         return ordered, None if saved is None else (saved[0], saved[1])
@@ -186,14 +200,6 @@ class Run(TrainedModel):
     def _names(self) -> str:
         """Return the first names of features, if they are known, for a message."""
         return "" if self.info.feature_names is None else f" ({some(self.info.feature_names, 5)})"
-
-    def _check_training_nodes(self, graph: Graph) -> None:
-        """Refuse a graph without the training nodes if their labels are inputs of predictions."""
-        if "labels" in self.weights and graph.nodes < self.weights["labels"].shape[1]:
-            raise ValueError(
-                f"this run predicts from the labels of its training graph, so its {self.weights['labels'].shape[1]} "
-                f"nodes must come first; got a graph with {graph.nodes} nodes. Add new nodes after them."
-            )
 
     def _with_columns_in_order(self, graph: Graph) -> Graph:
         """Return the graph with feature columns in the order of the training graph, if both name their columns."""

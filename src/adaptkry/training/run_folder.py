@@ -29,6 +29,7 @@ from adaptkry.graphs.readers.layout import Layout
 from adaptkry.models import batched
 from adaptkry.models.recipe import Recipe
 from adaptkry.models.stages import ModelShape, initial_statistics
+from adaptkry.models.training_nodes import ids_from_tensor
 from adaptkry.training.calibration import SET_SCORES, Calibration
 from adaptkry.training.ensemble import Ensemble
 from adaptkry.training.metrics import pick_metric
@@ -344,10 +345,15 @@ def _check_inputs(run: Run) -> None:
     needed |= {"degree_scaling"} if recipe.structure and not run.features else set()
     needed |= {"feature_map"} if recipe.reduce and run.features > recipe.reduce else set()
     maps = {name for name in saved if name.startswith("structure_")} - {"structure_scale"}
-    _require(needed == saved.keys() - maps - {"node_ids"} and bool(maps) == bool(recipe.structure), "its saved inputs")
+    ids = {"node_ids", "training_ids"} & saved.keys()  # node_ids: the digest of an earlier version
+    is_complete = needed == saved.keys() - maps - ids and bool(maps) == bool(recipe.structure)
+    _require(is_complete and len(ids) <= uses_nodes, "its saved inputs")
     nodes = int(saved["nodes"]) if uses_nodes else 0
+    if "training_ids" in saved:
+        _require(len(ids_from_tensor(saved["training_ids"])) == nodes, "an id of each training node")
     sizes = {"nodes": (), "is_directed": (), "structure_scale": (), "feature_map": (run.features, recipe.reduce)}
     sizes |= {"node_ids": (32,), "degree_scaling": (2, len(maps))} | {name: (nodes, recipe.structure) for name in maps}
+    sizes |= {"training_ids": (saved["training_ids"].numel(),)} if "training_ids" in saved else {}
     _require(all(t.shape == sizes[name] for name, t in saved.items()), "saved inputs of the right shape")
     mixed = run.shape.terms if recipe.is_exact else len(recipe.taus)
     outputs = [(name, run.classes) for name in FIXED_STATISTICS]

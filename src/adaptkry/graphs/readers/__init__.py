@@ -39,6 +39,7 @@ PICKLES = (".pt", ".pth", ".pkl", ".pickle")
 UNKNOWN_LIKE = ("-1", "nan", "none", "null", "na", "n/a", "?", "unknown", "missing")  # names of classes to warn of
 MANY_CLASSES = 10  # classes; more than that, with fewer than two nodes each, may be numbers
 TABLE_OPTIONS = {"source", "target", "weight_column", "id_column", "label_column", "ignore", "categories", "missing"}
+LOAD_OPTIONS = TABLE_OPTIONS | {"edges", "nodes", "features", "labels", "weight", "directed", "name", "root"}
 SUFFIXES = (*READERS, *PICKLES, ".npy")  # text that ends in one of these is a path
 
 

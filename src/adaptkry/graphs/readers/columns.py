@@ -16,7 +16,7 @@ import numpy as np
 from adaptkry.common.lookup import some
 from adaptkry.common.memory import check_memory
 from adaptkry.graphs.readers.layout import Column
-from adaptkry.graphs.readers.table_files import Table
+from adaptkry.graphs.readers.table_files import Table, in_both
 from adaptkry.graphs.readers.texts import is_integer, is_null, sorted_names, text_of
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def _parse(table: Table, name: str, is_code: bool, describe_row: DescribeRow) ->
     column = table.columns[name]
     known = [value for value in column.tolist() if not _is_empty(value)]
     if not known:
-        raise ValueError(f"{table.where}: column {name!r} has no values. Leave it out: --ignore {name!r}.")
+        raise ValueError(f"{table.where}: column {name!r} has no values. Leave it out: {in_both('--ignore', [name])}.")
     if not is_code and (numbers := as_numbers(column)) is not None:
         _check_finite(table, name, numbers, describe_row)
         _log_rounded(table, name, column, numbers)
@@ -235,7 +235,7 @@ def _category_numbers(column: np.ndarray, categories: Sequence[str]) -> np.ndarr
 
 def _check_categories(table: Table, name: str, column: np.ndarray, is_code: bool, describe_row: DescribeRow) -> None:
     """Refuse values that are no categories: dates, lists, and numbers mixed with texts or in another notation."""
-    start, out = f"{table.where}: column {name!r} must hold", f"leave the column out: --ignore {name!r}"
+    start, out = f"{table.where}: column {name!r} must hold", f"leave the column out: {in_both('--ignore', [name])}"
     known = [(row, value) for row, value in enumerate(column.tolist()) if not _is_empty(value)]
     others = [(row, value) for row, value in known if as_number(value) is None]  # that are no numbers
     dates = [(row, value) for row, value in others if _is_date(value)]
@@ -256,13 +256,14 @@ def _check_categories(table: Table, name: str, column: np.ndarray, is_code: bool
     if 2 * len(numeric) >= len(others):
         raise ValueError(
             f"{start} numbers such as 1000.5; {describe_row(numeric[0][0])} has {numeric[0][1]!r:.60}. Write them with "
-            f"a point and without separators or units, use --categories {name!r} if they are codes, or {out}."
+            f"a point and without separators or units, use {in_both('--categories', [name])} if they are codes, or "
+            f"{out}."
         )
     if len(others) < len(known):
         raise ValueError(
             f"{start} numbers only, or texts only; {len(known) - len(others)} of {len(known)} values are numbers, and "
             f"{describe_row(others[0][0])} has {others[0][1]!r:.60}. Correct it (empty if it is unknown), use "
-            f"--categories {name!r} if all are codes, or {out}."
+            f"{in_both('--categories', [name])} if all are codes, or {out}."
         )
 
 
@@ -276,8 +277,8 @@ def _check_count(table: Table, name: str, categories: int, known: int) -> None:
     if categories > MAX_CATEGORIES or categories > max(FEW_CATEGORIES, known / 2):
         raise ValueError(
             f"{table.where}: column {name!r} must have at most {MAX_CATEGORIES} categories that several nodes share; "
-            f"got {categories} different texts for {known} nodes. Leave the column out: --ignore {name!r}, or list the "
-            "others with --features."
+            f"got {categories} different texts for {known} nodes. Leave the column out: "
+            f"{in_both('--ignore', [name])}, or list the others with --features (features=[...] in Python)."
         )
 
 

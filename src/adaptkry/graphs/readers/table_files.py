@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,16 @@ class Table:
                 f"Fill it in, or delete the row."
             )
         return found
+
+
+def in_both(option: str, value: str | Sequence[str]) -> str:
+    """An option with a value, or a list of one, on the command line and in Python.
+
+    >>> in_both("--label-column", "y"), in_both("--ignore", ["age"])
+    ("--label-column 'y' (label_column='y' in Python)", "--ignore 'age' (ignore=['age'] in Python)")
+    """
+    shown = value if isinstance(value, str) else value[0]
+    return f"{option} {shown!r} ({option[2:].replace('-', '_')}={value!r} in Python)"
 
 
 def open_table(data: Any, what: str) -> Table:

@@ -16,7 +16,7 @@ from adaptkry.graphs.graph import Graph, Info
 from adaptkry.graphs.readers.columns import DescribeRow, apply_columns, as_number, as_numbers, encode_columns
 from adaptkry.graphs.readers.layout import MISSING, Layout
 from adaptkry.graphs.readers.paths import error_prefix, graph_name
-from adaptkry.graphs.readers.table_files import Table, open_table
+from adaptkry.graphs.readers.table_files import Table, in_both, open_table
 from adaptkry.graphs.readers.texts import encode, sorted_names, texts
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,10 @@ LABEL_LIKE = ("label", "class", "labels", "y", "category")  # columns that look 
 WEIGHT_LIKE = ("weight", "weights", "edge_weight")
 ROW_NUMBERS = re.compile(r"|Unnamed: \d+")  # names that pandas gives to its row numbers in CSV files
 NODE_OPTIONS = ("label_column", "features", "ignore", "categories")
+TOGETHER = (  # how new nodes are predicted; for messages
+    "Give old and new nodes together, with all their edges; to output only some of them, use --nodes FILE (nodes=[...] "
+    "in Python)."
+)
 ENDS = "the ends of edges (pass the edges file first, then the nodes file)"
 
 
@@ -75,7 +79,8 @@ def read_tables(
     else:
         _check_no_nodes(table, used, choice, id_column)
         ids, x, labels = sorted_names({*found[0], *found[1]}), None, None
-    pairs = np.stack([_positions(table, *end, ids) for end in zip(ends.values(), found, strict=True)])
+    hint = "" if layout is None else f" {TOGETHER}"
+    pairs = np.stack([_positions(table, *end, ids, hint) for end in zip(ends.values(), found, strict=True)])
     columns = [name for column in used.columns for name in column.feature_names]
     title = name or (graph_name(edges) if isinstance(edges, Path) else "graph")
     classes = None if labels is None else used.classes
@@ -277,23 +282,25 @@ def _column_called(
     likely = other_case or [name for name in names if name.strip().lower() in similar and default not in table.columns]
     if likely:
         remedy = (
-            f"or leave it out with --ignore {likely[0]!r}" if option == "--label-column" else "or delete the column"
+            f"or leave it out with {in_both('--ignore', likely[:1])}"
+            if option == "--label-column"
+            else "or delete the column"
         )
         raise ValueError(
             f"{table.where}: {what} must be in a column called {default}; column {likely[0]!r} looks like {what}, "
-            f"which must neither be left out nor used as a feature. Use {option} {likely[0]!r}, {remedy}."
+            f"which must neither be left out nor used as a feature. Use {in_both(option, likely[0])}, {remedy}."
         )
     return default if default in names else None
 
 
-def _positions(table: Table, column: str, ids: Sequence[str], known: Sequence[str]) -> np.ndarray:
-    """Position of each id among the known ones; unknown ids are refused and listed in the error."""
+def _positions(table: Table, column: str, ids: Sequence[str], known: Sequence[str], hint: str) -> np.ndarray:
+    """Position of each id among the known ones; unknown ids are refused and listed in the error, before a hint."""
     position = {name: i for i, name in enumerate(known)}
     found = np.array([position.get(node, -1) for node in ids], dtype=np.int64)
     if (found < 0).any():
         unknown = list(dict.fromkeys(node for node in ids if node not in position))
         raise ValueError(
             f"{table.where}: column {column!r} must hold ids of the nodes file ({some(known, 3)}); got {some(unknown)}"
-            f". Add these nodes to the nodes file, or delete their edges."
+            f". Add these nodes to the nodes file, or delete their edges.{hint}"
         )
     return found
