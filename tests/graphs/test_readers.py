@@ -690,7 +690,7 @@ def test_weights_of_which_few_are_far_larger_than_most_are_reported(tmp_path, ca
         caplog.clear()
         edges = pd.DataFrame({"source": np.arange(300), "target": np.arange(1, 301)})
         (edges if weights is None else edges.assign(paid=weights)).to_csv(tmp_path / "payments.csv", index=False)
-        graph = load(tmp_path / "payments.csv", **({} if weights is None else {"weight_column": "paid"}))
+        graph = load(tmp_path / "payments.csv", weight_column=None if weights is None else "paid")
         assert (graph.weights is None) == (weights is None)
         return "".join(record.getMessage() for record in caplog.records if "skewed" in record.getMessage())
 
