@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,19 @@ def test_fit_names_suggested_settings_in_one_line_and_inspect_gives_the_reasons(
     assert found[0]["settings"]["taus"] == [0.5, 1.0]
     printed = command("fit", *files, *words, "--method", "mlp", "--set", "standardise=true", "--out", "b", cwd=tmp_path)
     assert "suggested" not in printed.err  # the defaults of the method, and what was given
+
+
+def test_a_regression_worse_than_the_mean_is_said_to_be(files, command, tmp_path):
+    numbers = [(73 * i % 60) / 7 for i in range(60)]
+    for name, target in (("noise", [(i * i * 31) % 61 for i in range(60)]), ("twice", [2 * x + 5 for x in numbers])):
+        rows = "".join(f"n{i},{y},{x}\n" for i, (y, x) in enumerate(zip(target, numbers, strict=True)))
+        (tmp_path / "nodes.csv").write_text("id,label,a\n" + rows)
+        words = ["--task", "regression", "--splits", 2, "--epochs", 60, "--no-report", "--method", "mlp"]
+        printed = command("fit", files[0], "nodes.csv", *words, "--out", name, cwd=tmp_path)
+        r2 = float(re.findall(r"test r2 (-?[\d.]+)", printed.out)[0])
+        text = f"warning: predictions are worse than always predicting the mean (r2 {r2:.2f}); train longer (--epochs)"
+        assert (r2 < 0) == (name == "noise"), r2
+        assert " ".join(printed.err.split()).count(text) == (name == "noise")
 
 
 def test_edges_of_files_keep_their_direction_with_directed(files, run, tmp_path):

@@ -22,6 +22,17 @@ def test_without_a_terminal_progress_is_plain_lines_on_stderr(capsys):
     assert printed.out == ""
 
 
+def test_scores_that_are_not_shares_are_plain_numbers_and_the_smallest_error_is_the_best(capsys):
+    for metric in ("r2", "mae"):
+        state = training_state(1)
+        best = [-18.557, 0.45127] if metric == "r2" else [36943.2, 40000.5]
+        state.best_score = torch.tensor([-torch.inf, *best])
+        with bars.training_progress(10, metric, "regression", every=0) as on_epoch:
+            on_epoch(state)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(", ", 2)[2] for line in lines] == ["best validation 0.4513", "best validation 36,943"]
+
+
 def test_lines_are_at_least_some_seconds_apart(capsys, monkeypatch):
     now = iter([0, 4, 5, 9, 10.5])
     monkeypatch.setattr(bars.time, "monotonic", lambda: next(now))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -683,6 +684,25 @@ def test_numbers_that_are_taken_as_classes_are_said_to_be(tmp_path, caplog):
     nodes.write_text("id,label,x\n" + "".join(f"{i},{i % 6},{i}\n" for i in range(12)))
     load(tmp_path)
     assert "taken as classes" not in caplog.text
+
+
+def test_weights_of_which_few_are_far_larger_than_most_are_reported(tmp_path, caplog):
+    rng = np.random.default_rng(0)
+
+    def messages(weights) -> str:
+        caplog.clear()
+        edges = pd.DataFrame({"source": np.arange(300), "target": np.arange(1, 301)})
+        (edges if weights is None else edges.assign(paid=weights)).to_csv(tmp_path / "payments.csv", index=False)
+        graph = load(tmp_path / "payments.csv", weight_column=None if weights is None else "paid")
+        assert (graph.weights is None) == (weights is None)
+        return "".join(record.getMessage() for record in caplog.records if "skewed" in record.getMessage())
+
+    paid = rng.lognormal(4, 2, 300)
+    paid[7] = 123456
+    text = f"payments: edge weights are skewed (median {np.median(paid):.4g}, largest 123,456): a few edges dominate"
+    assert messages(paid).startswith(text)
+    for ordinary in (None, rng.random(300), np.full(300, 1e6), rng.lognormal(4, 1, 300), np.log1p(paid)):
+        assert not messages(ordinary)
 
 
 def test_a_sparse_matrix_with_wrong_parts_says_which_and_what_to_do(tmp_path):

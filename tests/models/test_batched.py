@@ -192,6 +192,28 @@ class Reference(nn.Module):
         return z
 
 
+@pytest.mark.parametrize(("task", "loss"), [("regression", "mse"), ("multilabel", "binary")])
+def test_the_last_layer_of_other_tasks_than_classification_is_within_one_over_sqrt_fan_in(task, loss):
+    settings = {"hidden": 256, "layers": 3, "batch_norm": True}
+    weights, classes = (initial(shape_of(50, 1, **settings, **more)) for more in ({"task": task, "loss": loss}, {}))
+    position = next(name for name in weights if name.endswith("layer2")).rsplit("/", 1)[0]
+    assert 0.95 / 16 < float(weights[f"{position}/layer2"].abs().max()) <= 1 / 16
+    assert float(classes[f"{position}/layer2"].abs().max()) > 0.95
+    for name, w in classes.items():
+        if not name.endswith("layer2"):
+            torch.testing.assert_close(weights[name], w)
+
+
+def test_initial_predictions_of_numbers_are_within_their_range():
+    shape = shape_of(100, 1, hidden=256, layers=3, task="regression", loss="mse")
+    weights = {name.rsplit("/", 1)[1]: w for name, w in initial(shape).items() if "/layer" in name}
+    z = torch.randn(500, 100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for layer in range(3):
+        x, z = z, z @ weights[f"layer{layer}"][0]
+        z = z if layer == 2 else torch.relu(z + x if layer == 1 else z)
+    assert float(z.std()) < 1
+
+
 @pytest.mark.parametrize("norm", [None, "batch_norm", "layer_norm"])
 @pytest.mark.parametrize("features", [8, 5])  # 8: the first layer is square too, so it has a residual connection
 def test_mlp_equals_the_layers_of_torch_for_every_member(norm, features):

@@ -51,6 +51,22 @@ def test_features_are_scaled_by_their_kind(x, settings, words, sparse):
     assert words in reason.why
 
 
+def test_numbers_as_targets_get_little_dropout_and_a_narrow_model():
+    graph = csbm(nodes=1000, seed=0)
+    edges, y = graph.adjacency.nonzero(), graph.x[:, 0]
+    classes, labels, numbers = (
+        suggest(graph),
+        *(
+            suggest(Graph(edges, graph.x, truth, task=task))
+            for truth, task in (((y > 0).long()[:, None], "multilabel"), (y, "regression"))
+        ),
+    )
+    assert (numbers.mlp_dropout, numbers.hidden, numbers.layers) == (0.1, 64, 3)
+    wide = suggest(Graph(edges, torch.cat([graph.x] * 5, 1), y, task="regression"))
+    for other in (classes, labels, wide):
+        assert (other.mlp_dropout, other.hidden) == (module.GENERAL["mlp_dropout"], 256)
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_scales_are_the_standard_deviations_of_columns_that_are_not_constant(sparse):
     x = np.column_stack([NORMAL * [1, 2, 3, 100] + 5, np.ones(50)])

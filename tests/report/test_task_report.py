@@ -1,5 +1,6 @@
 """The page of runs with several labels per node, and with numbers."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -58,6 +59,19 @@ def test_errors_of_targets_are_those_of_scikit_learn_and_of_predicting_the_mean(
     assert facts["lead"] == (
         f"Predictions are off by {mae:.4g} on average; always predicting the mean is off by {guess:.4g}."
     )
+
+
+def test_large_numbers_have_all_their_digits(regression, tmp_path):
+    graph, _ = regression
+    dear = Graph(EDGES, CLASSES.x, 1000 * PRICES, task="regression", info=graph.info)
+    run = fit(dear, splits=SPLITS, epochs=2, device="cpu", degree=3, metrics=["rmse"])
+    files = write_pages(run, dear, tmp_path, SPLITS)
+    text = (tmp_path / "report.html").read_text()
+    row = table(read_facts(tmp_path), "Largest errors")["rows"][0]
+    assert f">{row[1]:,.0f}</td>" in text
+    assert re.search(r"off by \d{2,3},\d{3} on average", read_facts(tmp_path)["lead"])
+    assert re.search(r"test rmse \d{2,3},\d{3} ± ", run.summary())
+    assert not re.search(r">-?\d\.\d+e[+]0[4-6]<", text), files
 
 
 def test_the_largest_errors_are_of_test_nodes_by_the_models_that_tested_them(regression):

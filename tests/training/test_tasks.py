@@ -137,6 +137,16 @@ def test_targets_that_are_filtered_features_are_recovered():
     assert min(run.test_scores) > 0.9
 
 
+def test_a_linear_target_is_learned_in_60_epochs_with_suggested_settings():
+    rng = np.random.default_rng(0)
+    x, pairs = rng.normal(size=(1000, 20)), rng.integers(0, 1000, (2, 2000))
+    graph = Graph(pairs, x * np.geomspace(0.1, 1000, 20))
+    means = (graph.adjacency @ x) / np.maximum(graph.adjacency.sum(1), 1)[:, None]
+    y = x @ rng.normal(size=20) + means @ rng.normal(size=20)
+    own = Graph(pairs, graph.x, 1e5 + 1e4 * y + rng.normal(size=1000), task="regression")
+    assert fit(own, count=1, epochs=60, device="cpu").test_scores[0] > 0.8
+
+
 def test_scores_of_a_regression_are_those_of_its_predictions(regression):
     splits = schemes.make(REGRESSION, count=2)
     values = regression.member_probabilities(REGRESSION)

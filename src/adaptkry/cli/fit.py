@@ -150,7 +150,7 @@ def fit(
         terminal.warn(splits)
     with (
         interruptible(lambda: resume_hint(folder)),
-        training_progress(recipe.epochs, quiet=as_json or not is_first) as on_epoch,
+        training_progress(recipe.epochs, data.metrics[0], recipe.task, quiet=as_json or not is_first) as on_epoch,
     ):
         run = train(
             data, recipe, splits, seed=seed, restarts=restarts, combine=combine, batch_size=batch_size, memory=memory,
@@ -169,6 +169,7 @@ def fit(
         log.warning(f"{folder} is already complete; add --overwrite in place of --resume to train it again")
     if not as_json:
         typer.echo(f"{run.summary(warnings=False)}\nrun folder: {folder}")
+    terminal.warn_if_worse_than_mean(run)
     graph_of_run = data.graph if isinstance(data, GraphData) else None
     written, code = report_step(
         folder,

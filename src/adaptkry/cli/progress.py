@@ -44,14 +44,23 @@ def byte_progress(quiet: bool = False, every: float = INTERVAL) -> Iterator[Call
 
 
 @contextmanager
-def training_progress(epochs: int, quiet: bool = False, every: float = INTERVAL) -> Iterator[Callable[..., None]]:
+def training_progress(
+    epochs: int, metric: str = "accuracy", task: str = "classification", quiet: bool = False, every: float = INTERVAL
+) -> Iterator[Callable[..., None]]:
     """Show epoch, members still running and best validation score of a training; yields a callback of `fit`."""
+    from adaptkry.common.tables import number_text
+    from adaptkry.training.metrics import pick_metric
+
+    measure = pick_metric(metric, task)
+    best_of = max if measure.greater_is_better else min
+    as_text = "{:.1%}".format if measure.is_share else number_text
     with display(epochs, quiet, every) as show:
 
         def on_epoch(state) -> None:
-            epoch, running, best = state.epoch, state.running, float(state.best_score.max())
+            epoch, running = state.epoch, state.running
+            scores = [score for score in state.best_score.tolist() if math.isfinite(score)]
             text = f"epoch {epoch}, {int(running.sum())} of {len(running)} running"
-            show(epoch, text + (f", best validation {best:.1%}" if math.isfinite(best) else ""))
+            show(epoch, text + (f", best validation {as_text(best_of(scores))}" if scores else ""))
 
         yield on_epoch
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from adaptkry.selection.auto_result import AutoResult
     from adaptkry.selection.comparison_table import ComparisonTable
     from adaptkry.training.data import TrainingData
+    from adaptkry.training.ensemble import Ensemble
     from adaptkry.training.run import Run
 
 
@@ -234,3 +235,18 @@ def warn(splits: "Splits") -> None:
     """Log what a user should know about the splits before a training."""
     for text in splits.warnings:
         log.warning(text)
+
+
+def warn_if_worse_than_mean(run: "Run | Ensemble") -> None:
+    """Log a warning if the mean test r2 of a regression is negative: always predicting the mean has about 0."""
+    if run.task != "regression":
+        return
+    rows = [run.results[i] for i in run.chosen]
+    found = [((row.test_scores or {}) | {run.info.metric: row.test}).get("r2") for row in rows]
+    scores = [score for score in found if score is not None]
+    mean = sum(scores) / max(len(scores), 1)
+    if mean < 0:
+        log.warning(
+            f"predictions are worse than always predicting the mean (r2 {mean:.2f}); train longer (--epochs), or use "
+            "other settings"
+        )

@@ -98,6 +98,7 @@ def tune(
     if not as_json:
         terminal.print_tuned(run, rows)
         typer.echo(f"run folder: {folder}\nsettings, for fit --settings: {folder / SETTINGS}")
+    terminal.warn_if_worse_than_mean(run)
     written, code = report_step(
         folder,
         lambda: write_pages(run, data.graph, folder, splits, renew=False),

@@ -1,4 +1,4 @@
-r"""Tables as text: Markdown of GitHub, and LaTeX with the package booktabs.
+r"""Numbers and tables as text: Markdown of GitHub, and LaTeX with the package booktabs.
 
 >>> print(markdown_table(["graph", "a|b"], [["cora", "1"]]))
 | graph | a\|b |
@@ -8,8 +8,18 @@ r"""Tables as text: Markdown of GitHub, and LaTeX with the package booktabs.
 
 from collections.abc import Sequence
 
+PLAIN = 1e7  # the largest number that is written without a power of ten
 ESCAPES = {"\\": r"\textbackslash{}", "±": r"$\pm$", "λ": r"$\lambda$", "≈": r"$\approx$"}
 ESCAPES |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: f"\\{c}" for c in "&%$#_{}"}
+
+
+def number_text(value: float) -> str:
+    """Return a number with four digits, and with all digits before the point up to ten million.
+
+    >>> [number_text(value) for value in (36943.2, -1234.6, 999.96, 12.3456, 0.00123456, 0.0, 2.5e7)]
+    ['36,943', '-1,235', '1,000', '12.35', '0.001235', '0', '2.5e+07']
+    """
+    return f"{value:,.0f}" if 1000 <= abs(float(f"{value:.4g}")) <= PLAIN else f"{value:.4g}"
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

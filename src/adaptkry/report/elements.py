@@ -18,6 +18,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from adaptkry.common.tables import number_text
+
 TableCell = str | int | float | None | dict  # a dict is what `cell` returns
 
 VERDICTS = ("holds", "above", "below", "")  # shown as a badge; decided in paper/verdicts.py
@@ -52,7 +54,7 @@ def cell_text(value: TableCell) -> str:
     """Return a cell as text, for a terminal or a document; an empty cell is "-"."""
     if isinstance(value, dict):
         return " ".join(part for part in (value["text"], value.get("verdict")) if part) or "-"
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else number_text(value) if isinstance(value, float) else str(value)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[TableCell]], note: str = "") -> dict:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from adaptkry.common.files import checked_path
 from adaptkry.common.intervals import half_width
+from adaptkry.common.tables import number_text
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import defined_measures
 from adaptkry.graphs.splits import Splits
@@ -207,7 +208,7 @@ def in_words(scores: dict, largest: float | None = None, more: str = "") -> str:
         return "Nothing was tested."
     if scores["metric"] != "accuracy":
         is_share = scores.get("is_share", True)
-        value = f"{100 * scores['mean']:.1f} %" if is_share else f"{scores['mean']:.4g}"
+        value = f"{100 * scores['mean']:.1f} %" if is_share else number_text(scores["mean"])
         return f"The test {scores['metric']} is {value}."
     guess = "" if largest is None else f"guessing the largest class gets {of_100(largest)}"
     comparison = ", ".join(part for part in (guess, more) if part)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from adaptkry.common.tables import number_text
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.splits import Splits
 from adaptkry.report.class_report import calibrated_models, node_name, percent, prediction_seconds, split_of
@@ -71,7 +72,8 @@ def target_elements(
         rows.append([name, mae, guess, rmse, r2])
         of = f" of {name}" if len(names) > 1 else ""
         sentences.append(
-            f"Predictions{of} are off by {mae:.4g} on average; always predicting the mean is off by {guess:.4g}."
+            f"Predictions{of} are off by {number_text(mae)} on average; always predicting the mean is off by "
+            f"{number_text(guess)}."
         )
         if len(charts) < MOST_CHARTS:
             shown = name if graph.info.class_names else f"value {name}" if len(names) > 1 else "value"

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from adaptkry.common import checks
 from adaptkry.common.lookup import shortened, some
+from adaptkry.common.tables import number_text
 from adaptkry.graphs.graph import Graph
 from adaptkry.models.inputs import Inputs, SavedInputs, Scaling, model_inputs
 from adaptkry.models.recipe import Recipe
@@ -283,6 +284,6 @@ def mean_text(scores: Sequence[float | None], metric: str = "accuracy", task: st
     """
     is_share = pick_metric(metric, task).is_share
     known = np.array([score for score in scores if score is not None]) * (100 if is_share else 1)
-    digits, unit = (".2f", " %") if is_share else (".4g", "")
-    spread = f" ± {known.std(ddof=1):{digits}}" if len(known) > 1 else ""
-    return (f"{known.mean():{digits}}{spread}" if len(known) else "-") + unit
+    as_text, unit = ("{:.2f}".format, " %") if is_share else (number_text, "")
+    spread = f" ± {as_text(known.std(ddof=1))}" if len(known) > 1 else ""
+    return (f"{as_text(known.mean())}{spread}" if len(known) else "-") + unit

@@ -19,9 +19,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from adaptkry.common import checks
 from adaptkry.common.files import checked_path
 from adaptkry.common.lookup import check_options, pick, some
+from adaptkry.common.tables import number_text
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.readers.arrays import read_matrix, read_npz
 from adaptkry.graphs.readers.facebook import read_facebook
@@ -38,6 +41,7 @@ READERS: dict[str, Callable[..., Graph]] = {
 PICKLES = (".pt", ".pth", ".pkl", ".pickle")
 UNKNOWN_LIKE = ("-1", "nan", "none", "null", "na", "n/a", "?", "unknown", "missing")  # names of classes to warn of
 MANY_CLASSES = 10  # classes; more than that, with fewer than two nodes each, may be numbers
+SKEWED_SHARE, SKEWED_FACTOR = 0.99, 20  # weights are skewed if this quantile is that many times the median
 TABLE_OPTIONS = {"source", "target", "weight_column", "id_column", "label_column", "ignore", "categories", "missing"}
 LOAD_OPTIONS = TABLE_OPTIONS | {"edges", "nodes", "features", "labels", "weight", "directed", "name", "root"}
 SUFFIXES = (*READERS, *PICKLES, ".npy")  # text that ends in one of these is a path
@@ -62,6 +66,7 @@ def read(data, **options) -> Graph:
     """
     graph, where = _read(data, options)
     _log_labels(graph, where)
+    _log_weights(graph)
     return graph
 
 
@@ -143,6 +148,19 @@ def _log_labels(graph: Graph, where: str) -> None:
     for names in similar.values():
         if len(names) > 1:
             logger.warning("%s: the labels %s are different classes; write them alike if not", where, some(names))
+
+
+def _log_weights(graph: Graph) -> None:
+    """Warn of weights of which a few are far larger than most, such as amounts of payments."""
+    if graph.weights is None or not len(graph.weights):
+        return
+    median, high = np.quantile(graph.weights.numpy(), (0.5, SKEWED_SHARE))
+    if high > SKEWED_FACTOR * median:
+        logger.warning(
+            "%s: edge weights are skewed (median %s, largest %s): a few edges dominate every sum over neighbours; "
+            "compare with a fit without weights, or use their logarithm, log(1 + weight)",
+            graph.info.name, number_text(median), number_text(float(graph.weights.max())),
+        )  # fmt: skip
 
 
 def _plain(name: str) -> str | float:

@@ -30,13 +30,19 @@ class ResidualMLP(Stage):
         return shape.classes
 
     def initial_weights(self, shape: ModelShape, width: int, recipe: "Recipe", generator: torch.Generator) -> Weights:
-        """Draw uniformly within 1/sqrt(fan out), as in the published code; those of a structure layer last."""
+        """Draw uniformly within 1/sqrt(fan out), as in the published code; those of a structure layer last.
+
+        For tasks other than classification, the last layer is drawn within 1/sqrt(fan in): targets are few, often one,
+        and standardised, so that 1/sqrt(fan out) would give initial predictions far outside of their range.
+        """
         layers = shape.recipe.layers
         widths = [width, *[shape.recipe.hidden] * (layers - 1), shape.classes]
         weights: Weights = {}
         for layer, (inputs, outputs) in enumerate(pairwise(widths)):
-            weights[f"layer{layer}"] = uniform(generator, 1 / math.sqrt(outputs), inputs, outputs)
-            if layer < layers - 1:
+            is_last = layer == layers - 1
+            fan = inputs if is_last and shape.recipe.task != "classification" else outputs
+            weights[f"layer{layer}"] = uniform(generator, 1 / math.sqrt(fan), inputs, outputs)
+            if not is_last:
                 weights |= norm_weights(shape.recipe, layer, outputs)
         if shape.recipe.task != "classification":
             weights["intercept"] = torch.zeros(1, shape.classes)
