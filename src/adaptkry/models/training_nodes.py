@@ -14,7 +14,7 @@ from torch import Tensor
 
 from adaptkry.common.lookup import some
 from adaptkry.graphs.graph import Graph
-from adaptkry.graphs.readers.tables import TOGETHER
+from adaptkry.graphs.readers.tables import OLD_AND_NEW
 
 
 def ids_to_tensor(ids: Sequence[str]) -> Tensor:
@@ -45,7 +45,7 @@ def training_places(graph: Graph, saved: Mapping[str, Tensor]) -> Tensor | None:
     if graph.nodes < n:
         raise ValueError(
             f"this run uses the structure or the labels of its training graph, so it needs the {n} training nodes, and "
-            f"possibly more; got {graph.nodes} nodes. {TOGETHER}"
+            f"possibly more; got {graph.nodes} nodes. {OLD_AND_NEW}"
         )
     if ids is None or not {"training_ids", "node_ids"} & saved.keys():
         return None
@@ -59,7 +59,7 @@ def training_places(graph: Graph, saved: Mapping[str, Tensor]) -> Tensor | None:
     if missing := [one for one in wanted if one not in places]:
         raise ValueError(
             f"this run uses the structure or the labels of its {n} training nodes, so all their ids must be in the "
-            f"graph; missing are {some(missing, 3)}. {TOGETHER}"
+            f"graph; missing are {some(missing, 3)}. {OLD_AND_NEW}"
         )
     if len(places) < graph.nodes or len(set(wanted)) < n:
         raise ValueError(

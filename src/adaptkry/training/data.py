@@ -196,7 +196,7 @@ class GraphData:
         if not self.graph.is_directed and set(recipe.directions) - {"both"}:
             raise ValueError(
                 f"{self.name} is undirected, so directions must be both; got {', '.join(recipe.directions)}. "
-                "Use --directed (directed=True in load) to keep the direction of edges in your files."
+                "Use --directed to keep the direction of edges in your files (directed=True in Python)."
             )
         if self.graph.features is None and not recipe.structure:
             raise ValueError(

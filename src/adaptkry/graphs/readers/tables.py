@@ -25,7 +25,7 @@ LABEL_LIKE = ("label", "class", "labels", "y", "category")  # columns that look 
 WEIGHT_LIKE = ("weight", "weights", "edge_weight")
 ROW_NUMBERS = re.compile(r"|Unnamed: \d+")  # names that pandas gives to its row numbers in CSV files
 NODE_OPTIONS = ("label_column", "features", "ignore", "categories")
-TOGETHER = (  # how new nodes are predicted; for messages
+OLD_AND_NEW = (  # how new nodes are predicted; for messages
     "Give old and new nodes together, with all their edges; to output only some of them, use --nodes FILE (nodes=[...] "
     "in Python)."
 )
@@ -79,7 +79,7 @@ def read_tables(
     else:
         _check_no_nodes(table, used, choice, id_column)
         ids, x, labels = sorted_names({*found[0], *found[1]}), None, None
-    hint = "" if layout is None else f" {TOGETHER}"
+    hint = "" if layout is None else f" {OLD_AND_NEW}"
     pairs = np.stack([_positions(table, *end, ids, hint) for end in zip(ends.values(), found, strict=True)])
     columns = [name for column in used.columns for name in column.feature_names]
     title = name or (graph_name(edges) if isinstance(edges, Path) else "graph")
