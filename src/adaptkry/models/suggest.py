@@ -65,8 +65,8 @@ SIMILAR_SCALES: Settings = {"normalise": False, "standardise": False}
 # by the number of feature columns and the degree of nodes
 MAX_COLUMNS = 64  # up to which a dense layer for each hop is affordable, and better than one weight
 FEW_COLUMNS: Settings = {"combine_hops": "concat"}
-# few columns and numbers as targets: R2 on validation nodes of synthetic graphs with 20 columns and 2,000 or 6,000 nodes;
-# with 150 columns the settings of other tasks are better
+# few columns and numbers as targets, by R2 on validation nodes of synthetic graphs with 20 columns and 2,000 or 6,000
+# nodes; with 150 columns the settings of other tasks are better
 REGRESSION: Settings = {"mlp_dropout": 0.1, "hidden": 64}
 MIN_DEGREE = 10.0  # mean degree above which the neighbours of a node tell more about it than a few columns
 STRUCTURE: Settings = {"structure": 64}
