@@ -215,7 +215,7 @@ def by_columns(graph: Graph) -> list[Reason]:
     reasons = [Reason(FEW_COLUMNS, f"{text}: each hop has a dense layer instead of one weight")]
     if graph.task == "regression":
         reasons.append(Reason(REGRESSION, f"targets are numbers, and {text}: little dropout, and a narrow model"))
-    degree = float(graph.degree().mean())
+    degree = graph.undirected().entries / graph.nodes  # edges, not their weights
     if degree > MIN_DEGREE and graph.nodes >= 4 * STRUCTURE["structure"]:
         reasons.append(Reason(STRUCTURE, f"{text}, but {degree:.0f} edges per node: columns are computed from edges"))
     return reasons
