@@ -51,6 +51,16 @@ def test_features_are_scaled_by_their_kind(x, settings, words, sparse):
     assert words in reason.why
 
 
+@pytest.mark.parametrize("weight", [1e-3, 1e3])
+def test_edges_per_node_do_not_depend_on_the_weights_of_edges(weight):
+    for make in (csbm, directed_csbm):
+        graph = make(nodes=300, seed=0)
+        edges = graph.adjacency.nonzero()
+        weights = np.full(len(edges[0]), weight)
+        weighted = Graph(edges, graph.x, graph.y, weights=weights, directed=graph.is_directed)
+        assert module.by_columns(weighted) == module.by_columns(graph)
+
+
 def test_numbers_as_targets_get_little_dropout_and_a_narrow_model():
     graph = csbm(nodes=1000, seed=0)
     edges, y = graph.adjacency.nonzero(), graph.x[:, 0]

@@ -239,6 +239,8 @@ def warn(splits: "Splits") -> None:
 
 def warn_if_worse_than_mean(run: "Run | Ensemble") -> None:
     """Log a warning if the mean test r2 of a regression is negative: always predicting the mean has about 0."""
+    from adaptkry.common.tables import number_text
+
     if run.task != "regression":
         return
     rows = [run.results[i] for i in run.chosen]
@@ -247,6 +249,6 @@ def warn_if_worse_than_mean(run: "Run | Ensemble") -> None:
     mean = sum(scores) / max(len(scores), 1)
     if mean < 0:
         log.warning(
-            f"predictions are worse than always predicting the mean (r2 {mean:.2f}); train longer (--epochs), or use "
-            "other settings"
+            f"predictions are worse than always predicting the mean (r2 {number_text(mean)}); train longer "
+            "(--epochs), or use other settings"
         )
