@@ -25,7 +25,8 @@ def measure(name: str, scheme: str, epochs: int, count: int) -> dict:
     assert run.calibration is not None
     facts = {key: value for key, value in run.calibration.facts.items() if not key.startswith("reliability")}
     return {
-        "benchmark": "calibration", "graph": name, "scheme": scheme, "epochs": epochs, "splits": count,
+        "benchmark": "calibration", "graph": name, "scheme": scheme, "epochs": epochs, "splits": count, "seed": 0,
+        "settings": {"method": "adaptkry", "epochs": epochs},
         "validation_nodes": run.results[0].validation_nodes, "test_nodes": run.results[0].test_nodes,
         "test": float(run.test_scores.mean()), **facts, **provenance("cpu"),
     }  # fmt: skip

@@ -371,7 +371,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit(basis="jacobi", basis_options={"a": "x"}), TypeError, "the basis option a must be a number; got 'x'"),
     # names that do not exist: similar ones are suggested
     (lambda: ak.fit(GRAPH, hiden=3), ValueError, "unknown setting 'hiden'. Did you mean 'hidden'"),
-    (lambda: ak.fit(GRAPH, seed=0), ValueError, "Did you mean 'seeds'"),
+    (lambda: ak.fit(GRAPH, sed=0), ValueError, "Did you mean 'seed'"),
     (lambda: ak.fit(GRAPH, tau=0.5), ValueError, "Did you mean 'taus'"),
     (lambda: ak.fit(GRAPH, made="gcn"), ValueError, "unknown setting 'made'"),
     (lambda: ak.fit([1, 2], source="payer"), ValueError, "Load the graph first, graph = ak.load(data, source=...)"),

@@ -138,7 +138,7 @@ def test_a_regression_worse_than_the_mean_is_said_to_be(files, command, tmp_path
 
 def test_edges_of_files_keep_their_direction_with_directed(files, run, tmp_path):
     words = ["fit", *files, "--splits", 2, "--epochs", 3, "--degree", 2, "--directions", "out"]
-    assert "--directed to keep the direction" in run(*words, "--out", "arcs", code=2)
+    assert "to keep the direction of edges" in run(*words, "--out", "arcs", code=2)
     run(*words, "--out", "arcs", "--directed")
     rows = [json.loads(line) for line in (tmp_path / "arcs" / "rows.jsonl").read_text().splitlines()]
     assert rows[0]["settings"]["directions"] == ["out"]

@@ -15,7 +15,7 @@ from adaptkry.graphs.readers.frames import columns_of
 from adaptkry.graphs.readers.paths import check_file, parsing
 from adaptkry.graphs.readers.texts import texts
 
-COMPRESSED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zX")  # how .zip and .xlsx, .gz, .bz2 and .xz begin
+ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zX")  # how .zip and .xlsx, .gz, .bz2 and .xz begin
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _csv(path: Path, delimiter: str) -> dict[str, np.ndarray]:
     """Columns of text from a CSV or TSV file."""
     lines = 0
     with path.open("rb") as file:
-        if file.read(4).startswith(COMPRESSED):
+        if file.read(4).startswith(ARCHIVES):
             raise ValueError(
                 f"{path} must be text; got a compressed file, such as .gz, .zip or .xlsx. Unpack it, or "
                 "save the sheet as CSV (UTF-8)."
