@@ -85,7 +85,8 @@ def measure(kind: str, place: str, degree: int, rounds: int) -> dict:
     update, recompute = float(np.median(updates)), float(np.median(again))
     return {
         "benchmark": "predictor", "graph": kind, "place": place, "degree": degree, "nodes": NODES, "columns": COLUMNS,
-        "new_nodes": NEW, "splits": 10, "rounds": rounds, "seed": 0, "settings": {"degree": degree, "epochs": 1}, "one_node_ms": 1e3 * one_node, "update_ms": 1e3 * update,
+        "new_nodes": NEW, "splits": 10, "rounds": rounds, "seed": 0,
+        "settings": {"degree": degree, "epochs": 1}, "one_node_ms": 1e3 * one_node, "update_ms": 1e3 * update,
         "recompute_ms": 1e3 * recompute, "ratio": recompute / update, "rows_changed": rows, "difference": difference,
         **provenance(),
     }  # fmt: skip
