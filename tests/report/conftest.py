@@ -10,7 +10,6 @@ from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.outofcore.propagate import propagate
-from adaptkry.report import charts
 from adaptkry.report.elements import cell, chart, experiment, series, table
 from adaptkry.report.html import write_facts
 from adaptkry.report.run_report import write_pages
@@ -18,13 +17,6 @@ from adaptkry.training.data import FolderData
 from adaptkry.training.fit import fit
 
 HOSTILE = "</script><script>alert(1)</script>"  # a name that must never become markup
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _charts_follow_the_schema_of_vega_lite():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(charts, "IS_VALIDATED", True)
-        yield
 
 
 @pytest.fixture(scope="session")
