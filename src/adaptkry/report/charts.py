@@ -47,9 +47,7 @@ STYLE = {
 }
 COUNTED_CLASSES = 15  # cells of larger matrices have no numbers
 SHOWN_DIGITS = 6  # significant digits of data
-IS_VALIDATED = (
-    False  # whether Altair checks every part against the schema of Vega-Lite: slow, so only in the tests of this module
-)
+IS_VALIDATED = False  # whether Altair checks every part against the schema of Vega-Lite: slow, so only in tests
 
 
 def write_chart(path: Path, chart: dict) -> Path:
