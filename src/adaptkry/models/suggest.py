@@ -34,8 +34,8 @@ GENERAL: Settings = {
 }  # fmt: skip
 
 # if features are words, by homophily: smooth features with dropout of their entries where neighbours are similar;
-# elsewhere by the number of training labels: a small model needs larger steps (4 to 7 points on validation nodes of
-# own/texas, own/wisconsin and own/cornell)
+# elsewhere by the number of training labels: with few, larger steps are better on validation nodes (own/texas,
+# own/wisconsin and own/cornell)
 MIN_HOMOPHILY = 0.3  # adjusted homophily from which a graph counts as homophilous
 HOMOPHILOUS_WORDS: Settings = {
     "tied": True, "taus": (0.5,), "degree": 10, "hop_norm": False, "batch_norm": False, "filter_dropout": 0.4,

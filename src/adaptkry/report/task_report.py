@@ -63,7 +63,7 @@ def target_elements(
         names: names of the targets.
     """
     assert graph.targets is not None
-    truth, rows, charts, sentences = graph.targets, [], [], []
+    truth, rows, charts, sentence = graph.targets, [], [], ""
     for k, name in enumerate(names):
         true, predicted = truth[:, k].expand(tested.shape)[..., None], models[..., k : k + 1]  # [v, n, 1]
         constant = torch.stack([truth[mask, k].mean() for mask in trained])[:, None, None].expand_as(predicted)
@@ -71,7 +71,7 @@ def target_elements(
         guess = float(pick_metric("mae", "regression")(constant, true, tested).mean())
         rows.append([name, mae, guess, rmse, r2])
         of = f" of {name}" if len(names) > 1 else ""
-        sentences.append(
+        sentence = sentence or (
             f"Predictions{of} are off by {number_text(mae)} on average; always predicting the mean is off by "
             f"{number_text(guess)}."
         )
@@ -84,7 +84,7 @@ def target_elements(
         largest_errors(models, graph, tested, names),
     ]
     more = f" {len(names) - 1} more targets are in the table." if len(names) > 1 else ""
-    return sentences[0] + more, under("Predictions", *charts, *tables)
+    return sentence + more, under("Predictions", *charts, *tables)
 
 
 METRIC_COLUMNS = ("mae", "rmse", "r2")
