@@ -15,7 +15,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics
 from adaptkry.models.stages.base import weight_name
-from adaptkry.models.weighted_sum import SumAtRows, WeightedSum, weighted_sum
+from adaptkry.models.weighted_sum import SumAtRows, sum_at_nodes, weighted_sum
 from adaptkry.training.batches import aligned_columns
 
 T, N, D, B, M = 4, 9, 5, 3, 6
@@ -50,7 +50,7 @@ def test_the_number_of_weights_is_estimated_from_below_without_drawing_them(meth
 
 def test_weighted_sum_is_the_sum_of_weighted_hops_at_each_members_rows(parts):
     w, basis, rows = parts
-    for job in (WeightedSum.apply, lambda *arguments: SumAtRows.apply(*arguments, None)):
+    for job in (sum_at_nodes, lambda *arguments: SumAtRows.apply(*arguments, None)):
         found = job(w, basis, rows)
         for b in range(B):
             torch.testing.assert_close(found[b], sum(w[b, k] * basis[k, rows[b]] for k in range(T)))

@@ -29,11 +29,12 @@ def inputs(T: int, n: int = 13, d: int = 37) -> tuple[Tensor, Tensor, Tensor, Te
     return w.to(DEVICE).requires_grad_(), basis.to(DEVICE), rows.to(DEVICE), is_real.to(DEVICE)
 
 
-def fused(w: Tensor, basis: Tensor, rows: Tensor, is_real: Tensor, rates: list[float] | None = None) -> Tensor:
-    places = triton_weighted_sum.places_of(rows, is_real, basis.shape[1])
-    drop = triton_dropout.DropoutRates(rates, DEVICE) if rates else None
-    seeds = torch.arange(5, 5 + len(w), device=DEVICE) if rates else None
-    return triton_weighted_sum.TritonSumAtRows.apply(w, basis, places, rows.shape[1], seeds, drop)  # type: ignore[return-value]
+def fused(
+    w: Tensor, basis: Tensor, rows: Tensor, _: Tensor, rates: list[float] | None = None, sums: list[float] | None = None
+) -> Tensor:
+    seeds = torch.arange(5, 5 + len(w), device=DEVICE)
+    drops = [None if p is None else triton_dropout.Drop(seeds, triton_dropout.DropoutRates(p, DEVICE)) for p in (rates, sums)]
+    return triton_weighted_sum.TritonSumAtRows.apply(w, basis, rows, *drops)  # type: ignore[return-value]
 
 
 def plain(w: Tensor, basis: Tensor, rows: Tensor, is_real: Tensor, kept: Tensor | float = 1.0) -> Tensor:
@@ -48,65 +49,79 @@ def kept_entries(T: int, rates: list[float]) -> Tensor:
     return torch.stack(found) != 0
 
 
-@pytest.mark.parametrize("T", [1, 3, 8, 11])
+def same_gradients(found: Tensor, expected: Tensor, w: Tensor, is_real: Tensor) -> None:
+    push = torch.randn_like(expected) * is_real[..., None]
+    gradients = [torch.autograd.grad(out, w, push)[0] for out in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("T", [1, 3, 12, 13, 30])
 def test_fused_sums_and_their_gradients_equal_those_of_torch(T):
     w, *rest = inputs(T)
-    found, expected = fused(w, *rest), plain(w, *rest)
+    found, expected = fused(w, *rest) * rest[2][..., None], plain(w, *rest)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    push = torch.randn_like(expected) * rest[2][..., None]
-    gradients = [torch.autograd.grad(out, w, push)[0] for out in (found, expected)]
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+    same_gradients(found, expected, w, rest[2])
 
 
-def test_fused_sums_with_dropout_equal_those_of_torch_with_the_same_entries():
-    w, *rest = inputs(11)
-    kept = kept_entries(11, RATES)
-    scales = 1 / (1 - torch.tensor(RATES, device=DEVICE))
-    found, expected = fused(w, *rest, RATES), plain(w * scales[:, None], *rest, kept)
+@pytest.mark.parametrize("sums", [None, [0.5, 0.0, 0.8]])
+@pytest.mark.parametrize("rates", [None, RATES])
+def test_fused_sums_with_dropout_equal_those_of_torch_with_the_same_entries(rates, sums):
+    w, *rest = inputs(13)
+    kept, scales = torch.ones(13, 3, 9, 37, device=DEVICE), torch.ones(3, device=DEVICE)
+    if rates:
+        kept, scales = kept_entries(13, rates), 1 / (1 - (1024 * torch.tensor(rates, device=DEVICE)).round() / 1024)
+    found = fused(w, *rest, rates, sums) * rest[2][..., None]
+    expected = plain(w * scales[:, None], *rest, kept)
+    if sums:
+        units = fused(torch.ones_like(w), torch.ones_like(rest[0]), *rest[1:], sums=sums)
+        expected = expected * torch.where(units != 0, 1 / (1 - torch.tensor(sums, device=DEVICE))[:, None, None], 0)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    push = torch.randn_like(expected) * rest[2][..., None]
-    gradients = [torch.autograd.grad(out, w, push)[0] for out in (found, expected)]
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+    same_gradients(found, expected, w, rest[2])
 
 
 def test_entries_are_dropped_at_the_rate_of_their_member_and_independently():
     kept = kept_entries(11, RATES).double()
+    w, basis, rows, is_real = inputs(11)
+    sums = fused(torch.ones_like(w), torch.ones_like(basis), rows, is_real, sums=RATES) != 0
     for i, (count, rate) in enumerate(zip(COUNTS, RATES, strict=True)):
         assert float(kept[:, i, :count].mean()) == pytest.approx(1 - rate, abs=0.03)
-    pairs = kept[:, 1, :7].flatten(1)  # [T, entries] of the member with rate 0.5
-    correlation = torch.corrcoef(pairs) - torch.eye(11, device=DEVICE)
+        assert float(sums[i, :count].double().mean()) == pytest.approx(1 - rate, abs=0.08)
+    pairs = torch.cat([kept[:, 1, :7], sums[None, 1, :7].double()]).flatten(1)  # of the member with rate 0.5
+    correlation = torch.corrcoef(pairs) - torch.eye(12, device=DEVICE)
     assert float(correlation.abs().max()) < 0.3  # 259 entries: a standard deviation of 0.06
 
 
 def test_fused_sums_of_a_member_do_not_depend_on_the_other_members():
     w, basis, rows, is_real = inputs(11)
-    drop = triton_dropout.DropoutRates(RATES, DEVICE)
-    alone = triton_dropout.DropoutRates(RATES[1:2], DEVICE)
-    places = triton_weighted_sum.places_of(rows, is_real, 13)
-    seeds = torch.tensor([5, 6, 7], device=DEVICE)
-    together = triton_weighted_sum.TritonSumAtRows.apply(w, basis, places, 9, seeds, drop)
-    one = triton_weighted_sum.TritonSumAtRows.apply(w[1:2], basis, places[1:2], 9, seeds[1:2], alone)
-    assert torch.equal(one[0], together[1])  # type: ignore[index]
+    rate, seeds = [0.5] * 7, torch.arange(5, 12, device=DEVICE)
+
+    def sums(members: slice) -> Tensor:
+        many, table = w.repeat(3, 1)[:7], rows.repeat(3, 1)[:7]
+        drop = triton_dropout.Drop(seeds[members], triton_dropout.DropoutRates(rate[members], DEVICE))
+        return triton_weighted_sum.TritonSumAtRows.apply(many[members], basis, table[members], drop, drop)  # type: ignore[return-value]
+
+    together = sums(slice(7))
+    for i in range(7):
+        assert torch.equal(sums(slice(i, i + 1))[0], together[i])
 
 
 def test_places_are_rows_by_node_and_padding_is_none():
-    rows = torch.tensor([[2, 0, 0], [1, 2, 3]], device=DEVICE)
-    is_real = torch.tensor([[True, False, False], [True, True, True]], device=DEVICE)
-    assert triton_weighted_sum.places_of(rows, is_real, 4).tolist() == [[-1, -1, 0, -1], [-1, 0, 1, 2]]
+    rows = torch.tensor([[2, 0, 0], [1, 2, 3], [0, 0, 0]], device=DEVICE)
+    places, is_padding = triton_weighted_sum.places_of(rows, 4)
+    assert places.T.tolist() == [[1, -1, 0, -1], [-1, 0, 1, 2], [0, -1, -1, -1]]
+    assert is_padding.T.tolist() == [[False, False, True], [False] * 3, [False, True, True]]
 
 
-def test_eight_decisions_per_call_drop_at_the_rate_and_scale(monkeypatch):
-    monkeypatch.setattr(triton_dropout, "fused_kernels", lambda: triton_weighted_sum)
+def test_dropout_drops_at_the_rate_and_scales():
     x = torch.ones(3, 70, 60, device=DEVICE)
     rates, seeds = triton_dropout.DropoutRates(RATES, DEVICE), torch.tensor([5, 6, 7], device=DEVICE)
-    found = triton_dropout._dropped(x, seeds, rates)
+    found = triton_dropout.dropped(x, seeds, rates)
     for i, rate in enumerate(RATES):
         kept = found[i] > 0
         torch.testing.assert_close(found[i][kept], torch.full_like(found[i][kept], 1 / (1 - rate)))
         assert float(kept.double().mean()) == pytest.approx(1 - rate, abs=0.03)
-    assert torch.equal(
-        triton_dropout._dropped(x[1:2], seeds[1:2], triton_dropout.DropoutRates([0.5], DEVICE))[0], found[1]
-    )
+    alone = triton_dropout.dropped(x[1:2], seeds[1:2], triton_dropout.DropoutRates([0.5], DEVICE))
+    assert torch.equal(alone[0], found[1])
 
 
 @pytest.mark.parametrize("decoupled", [False, True])

@@ -91,9 +91,12 @@ def logits(
             for part, own in zip(parts, shared, strict=True)
         ]
         return torch.cat(found)
-    z = terms
-    for position, stage in enumerate(shape.recipe.stages):
-        z = stage(z, StageContext(shape, weights, statistics, terms, rows, row_mask, operator, dropout, position))
+    z, stages, output_dropout = terms, shape.recipe.stages, None
+    for position, stage in enumerate(stages):
+        is_dropped, following = output_dropout is not None, stages[position + 1 :]
+        output_dropout = following[0].input_dropout if stage.drops_output and following else None
+        state = (terms, rows, row_mask, operator, dropout, position, output_dropout, is_dropped)
+        z = stage(z, StageContext(shape, weights, statistics, *state))
     return z
 
 

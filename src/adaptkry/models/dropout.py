@@ -8,9 +8,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from adaptkry.spectral.kernels.triton_dropout import Drop
 
 CACHE_BYTES = 4 * 2**20  # of rows that are handled at a time on the CPU
 
@@ -55,7 +59,7 @@ class DropoutState:
 
 
 class GpuDropout:
-    """Rates and row counts as tensors for the Triton kernels, which derive seeds from member, step and layer."""
+    """Rates as tensors for the Triton kernels, and seeds that are derived from member, step and layer."""
 
     def __init__(self, seeds: Sequence[int], rates: Mapping[str, Sequence[float]], device):
         from adaptkry.spectral.kernels import triton_dropout as kernels  # Triton comes with torch's CUDA builds only
@@ -63,13 +67,12 @@ class GpuDropout:
         self.kernels = kernels
         self.member_seeds = torch.tensor([seed % 2**32 for seed in seeds], device=device)  # [b]
         self.rates = {name: kernels.DropoutRates(values, device) for name, values in rates.items()}
-        # Placeholders, set before every step: the number of the step [] and the number of real rows [b].
-        self.step, self.row_counts = self.member_seeds[0], self.member_seeds
+        self.step = self.member_seeds[0]  # a placeholder, set before every step: the number of the step []
 
-    def seeds(self, layer: int, part: int = 0) -> Tensor:
-        """Return the seeds of this step [b]; layer 0 is the filter of a decoupled model, and its parts are hops."""
+    def drop(self, name: str, layer: int, part: int = 0) -> "Drop":
+        """Return the seeds of this step [b], and the rates; layer 0 is a decoupled model's filter, its parts are hops."""
         members = (self.member_seeds + part * 0x9E3779B9) % 2**32 if part else self.member_seeds  # 2**32 / golden ratio
-        return members + ((self.step * 64 + layer) << 32)
+        return self.kernels.Drop(members + ((self.step * 64 + layer) << 32), self.rates[name])
 
 
 def random_half(seeds: Tensor, step: Tensor, count: int) -> Tensor:
@@ -124,8 +127,7 @@ def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int, part: 
     if state is None or not state.is_active(name):
         return x
     if state.gpu:
-        gpu = state.gpu
-        return gpu.kernels.TritonDropout.apply(x, gpu.seeds(layer, part), gpu.rates[name])
+        return state.gpu.kernels.TritonDropout.apply(x, state.gpu.drop(name, layer, part))
     p = state.rates[name]
     numbers = [
         random_numbers((m, x.shape[2]), p[i], state.generators[i]) if p[i] else None

@@ -11,69 +11,43 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from adaptkry.models.dropout import DropoutState, dropout, is_kept, random_numbers, rows_in_cache, slices
-from adaptkry.spectral.kernels import fused_kernels
+from adaptkry.spectral.kernels import triton_kernels
 
 
 def weighted_sum(
-    w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState | None, row_mask: Tensor | None = None
+    w: Tensor, basis: Tensor, rows: Tensor, state: DropoutState | None, output_dropout: tuple[str, int] | None = None
 ) -> Tensor:
     """Compute sum_k w_k F_k at the rows [b, m] of each member, with filter dropout if any: [b, m, d].
 
     The weights are [b, T], or [b, m, 1, T] if they depend on the row, or [b, 1, d, T] if they depend on the channel.
-    Rows that pad a member, where `row_mask` [b, m, 1] is 0, may have any finite value.
+    Rows that pad a member may have any finite value. `output_dropout` is the name and the layer of the dropout of the
+    sum, if there is one: a GPU does both at once.
     """
+    is_float = basis.device.type == "cuda" and w.dtype == torch.float32 and w.ndim == 2
+    if is_float and (kernels := triton_kernels()) and (state is None or state.gpu):
+        layers = (("filter_dropout", 0), output_dropout)
+        drops = [state.gpu.drop(*at) if state and state.gpu and at and state.is_active(at[0]) else None for at in layers]
+        return kernels.TritonSumAtRows.apply(w, basis, rows, *drops)
+    filtered = state if state is not None and state.is_active("filter_dropout") else None
     if w.ndim == 4:
-        return VaryingSum.apply(w, basis, rows, dropout)  # type: ignore[return-value]
-    if dropout is not None and not dropout.is_active("filter_dropout"):
-        dropout = None
-    is_fused = basis.device.type == "cuda" and w.dtype == torch.float32 and (dropout is None or dropout.gpu)
-    kernels = fused_kernels() if is_fused else None
-    if kernels:
-        is_real = torch.ones_like(rows, dtype=torch.bool) if row_mask is None else row_mask[:, :, 0] > 0
-        gpu = dropout.gpu if dropout else None
-        seeds, rates = (gpu.seeds(0), gpu.rates["filter_dropout"]) if gpu else (None, None)
-        places = kernels.places_of(rows, is_real, basis.shape[1])
-        return kernels.TritonSumAtRows.apply(w, basis, places, rows.shape[1], seeds, rates)
-    if dropout is None and (basis.device.type != "cpu" or torch.compiler.is_compiling()):
-        return WeightedSum.apply(w, basis, rows)  # type: ignore[return-value]
-    if dropout and dropout.gpu:
-        gpu = dropout.gpu
-        rates = gpu.rates["filter_dropout"]
-        return gpu.kernels.TritonDroppedSum.apply(w, basis, rows, gpu.seeds(0), rates, gpu.row_counts)
-    return SumAtRows.apply(w, basis, rows, dropout)  # type: ignore[return-value]
+        z = VaryingSum.apply(w, basis, rows, filtered)
+    elif filtered is None and (basis.device.type != "cpu" or torch.compiler.is_compiling()):
+        z = sum_at_nodes(w, basis, rows)
+    else:
+        z = SumAtRows.apply(w, basis, rows, filtered)
+    return dropout(z, state, *output_dropout) if output_dropout else z  # type: ignore[arg-type, return-value]
 
 
-class WeightedSum(torch.autograd.Function):
-    """sum_k w[b, k] F_k at the rows of each member: [b, m, d]. The basis is read once for all members."""
-
-    @staticmethod
-    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor) -> Tensor:  # type: ignore[override]
-        ctx.save_for_backward(basis, rows)
-        T, n, d = basis.shape
-        sums = (w @ basis.reshape(T, n * d)).view(len(w) * n, d)
-        return sums.index_select(0, flat_rows(rows, n)).view(*rows.shape, d)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        basis, rows = ctx.saved_tensors
-        _, n, d = basis.shape
-        parts = []
-        quarter = -(-len(rows) // 4)  # a quarter of the members at a time, because memory peaks here
-        for part_rows, part in zip(rows.split(quarter), gradient.split(quarter), strict=True):
-            at_nodes = part.new_zeros(len(part) * n, d).index_add_(0, flat_rows(part_rows, n), part.reshape(-1, d))
-            # Node by node, which is faster than one long thin product [b, n d] @ [n d, T].
-            per_node = torch.bmm(at_nodes.view(len(part), n, d).transpose(0, 1), basis.permute(1, 2, 0))
-            parts.append(per_node.sum(0))  # [n, b, T] -> [b, T]
-        return torch.cat(parts), None, None
-
-
-def flat_rows(rows: Tensor, n: int) -> Tensor:
-    """Convert the rows of each member [b, m] to rows of a table with the n nodes of all members: [b m]."""
-    return (rows + n * torch.arange(len(rows), device=rows.device)[:, None]).flatten()
+def sum_at_nodes(w: Tensor, basis: Tensor, rows: Tensor) -> Tensor:
+    """Compute sum_k w[b, k] F_k at all nodes, and select the rows of each member: [b, m, d]."""
+    T, n, d = basis.shape
+    sums = (w @ basis.reshape(T, n * d)).view(len(w) * n, d)
+    flat = (rows + n * torch.arange(len(rows), device=rows.device)[:, None]).flatten()  # of a table with all members
+    return sums.index_select(0, flat).view(*rows.shape, d)
 
 
 class SumAtRows(torch.autograd.Function):
-    """The same with dropout of every entry of every F_k, and without an array for all nodes (the default on the CPU).
+    """The same without an array for all nodes, and with dropout of every entry of every F_k, on the CPU.
 
     A few rows at a time are read, and their dropped entries set to 0, so that they stay in the cache. The random
     numbers of the forward pass are kept for the backward pass: two bytes per entry of the basis and member.

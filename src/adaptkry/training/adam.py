@@ -7,7 +7,7 @@ from torch import Tensor
 
 from adaptkry.models.batched import rate_group
 from adaptkry.models.stages import Weights
-from adaptkry.spectral.kernels import fused_kernels
+from adaptkry.spectral.kernels import triton_kernels
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch's defaults
 ONE_MINUS_BETA1, ONE_MINUS_BETA2 = 0.1, 0.001  # exact, where the subtraction would round
@@ -42,7 +42,7 @@ def adam_step(
         group, per_member = rate_group(name), (-1, *[1] * (g.ndim - 1))  # [b] -> [b, 1, ...]
         lr, decay = rates[f"{group}_lr"].reshape(per_member), rates[f"{group}_decay"].reshape(per_member)
         w = weights[name]
-        if w.is_cuda and w.dtype == torch.float32 and fused_kernels():
+        if w.is_cuda and w.dtype == torch.float32 and triton_kernels():
             from adaptkry.spectral.kernels import triton_adam
 
             corrections, constants = (correction1, correction2), (BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON)

@@ -29,7 +29,7 @@ from adaptkry.models.suggest import INPUT_SETTINGS, suggest
 from adaptkry.outofcore.basis_folder import BasisFolder
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.outofcore.manifest import is_kind
-from adaptkry.spectral.kernels import fused_kernels
+from adaptkry.spectral.kernels import triton_kernels
 from adaptkry.training.batches import (
     DEFAULT_BATCH_SIZE,
     SLAB_BYTES,
@@ -274,7 +274,7 @@ class GraphData:
             plan = SlabPlan(self.labels >= 0, 1, batch_size)
             batches: Batches = SlabBatches(InMemoryTerms(inputs.terms), plan, *data)
         else:
-            is_padded = torch.device(device).type == "cuda" and fused_kernels() and recipe.reads_padded_columns
+            is_padded = torch.device(device).type == "cuda" and triton_kernels() and recipe.reads_padded_columns
             terms = aligned_columns(inputs.terms) if is_padded else inputs.terms
             batches = FullBatch(terms, *data, inputs.operator, propagates_features=recipe.propagates)
         scaling = None if inputs.scaling is None else [part.tolist() for part in inputs.scaling]

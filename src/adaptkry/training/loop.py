@@ -147,7 +147,7 @@ class GradientDescent:
 
     def _dropout(self, batch: Batch) -> DropoutState:
         if self.gpu_dropout:
-            self.gpu_dropout.step, self.gpu_dropout.row_counts = self.state["steps"], batch.row_mask.sum((1, 2))
+            self.gpu_dropout.step = self.state["steps"]
         visible = None
         if self.recipe.label_hops:
             visible = random_half(self.seeds, self.state["steps"], self.state["statistics/labels"].shape[1])

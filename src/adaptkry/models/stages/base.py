@@ -51,6 +51,8 @@ class StageContext:
     operator: Operator | None  # for stages that propagate, and for a structure layer
     dropout: DropoutState | None  # None: evaluation
     position: int  # of this stage in the model
+    output_dropout: tuple[str, int] | None = None  # name and layer of the dropout of the output, which this stage applies
+    is_input_dropped: bool = False  # whether the stage before has applied the dropout of the input
 
     def weight(self, name: str) -> Tensor:
         """Return a weight of this stage: [b, ...]."""
@@ -59,6 +61,10 @@ class StageContext:
     def drop(self, z: Tensor, name: str, layer: int = 0) -> Tensor:
         """Apply dropout with each member's rate of that name; `layer` distinguishes several dropouts of one stage."""
         return dropout(z, self.dropout, name, 1 + layer if layer else 32 + self.position)
+
+    def drop_output(self, z: Tensor) -> Tensor:
+        """Apply the dropout of the next stage's input, if this stage has to."""
+        return dropout(z, self.dropout, *self.output_dropout) if self.output_dropout else z
 
 
 def weight_name(name: str, position: int) -> str:
@@ -73,6 +79,8 @@ class Stage(ABC):
     is_source: ClassVar[bool] = False  # whether it reads the precomputed terms instead of its input
     propagates: ClassVar[bool] = False  # whether it multiplies by the propagation matrix, which needs all nodes
     selects_rows: ClassVar[bool] = False  # whether its output has the rows of each member only
+    drops_output: ClassVar[bool] = False  # whether it applies the dropout of the next stage's input, with its own work
+    input_dropout: ClassVar[tuple[str, int] | None] = None  # name and layer of the dropout of its input
 
     def __post_init__(self):
         for name, hint in get_type_hints(type(self)).items():

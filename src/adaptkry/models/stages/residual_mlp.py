@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +24,8 @@ class ResidualMLP(Stage):
     With `label_hops`, a learned map of propagated training labels is added to the first layer. The last layer has an
     intercept if the task is not classification: labels and targets have means that differ from those of the features.
     """
+
+    input_dropout: ClassVar[tuple[str, int] | None] = ("mlp_dropout", 2)
 
     def width(self, shape: ModelShape, width: int) -> int:
         """Return the number of classes."""
@@ -57,7 +59,8 @@ class ResidualMLP(Stage):
         """Apply all layers: [b, m, h] -> [b, m, c]."""
         recipe = context.shape.recipe
         for layer in range(recipe.layers):
-            z = context.drop(z, "mlp_dropout", layer + 1)
+            if layer or not context.is_input_dropped:
+                z = context.drop(z, "mlp_dropout", layer + 1)
             weight = context.weight(f"layer{layer}")  # [b, inputs, outputs]
             x, z = z, product(z, weight)
             if layer == 0 and recipe.label_hops:

@@ -71,6 +71,7 @@ class CombineHops(Stage):
 
     is_source: ClassVar[bool] = True
     selects_rows: ClassVar[bool] = True
+    drops_output: ClassVar[bool] = True
 
     def width(self, shape: ModelShape, width: int) -> int:
         """Return the width of one hop, of all if they are concatenated, or the number of hidden units for maps."""
@@ -97,18 +98,18 @@ class CombineHops(Stage):
         """Return [b, m, d], [b, m, T d] if hops are concatenated, or [b, m, hidden] for maps."""
         recipe = context.shape.recipe
         if recipe.combine_hops == "concat":
-            return context.terms[:, context.rows].permute(1, 2, 0, 3).flatten(2)
+            return context.drop_output(context.terms[:, context.rows].permute(1, 2, 0, 3).flatten(2))
         weights = PARAMETRISATIONS[recipe.parametrisation](context.weights["filter/weights"])  # [b, T] or [b, d, T]
         if "basis_mix" in context.statistics:  # [b, taus]: members differ in taus
             mix = context.statistics["basis_mix"].reshape(len(weights), *[1] * (weights.ndim - 2), -1, 1)
             weights = (mix * weights[..., None, :]).flatten(-2)
         if recipe.combine_hops == "maps":
-            return mapped_sum(weights, context)
+            return context.drop_output(mapped_sum(weights, context))
         if recipe.combine_hops == "gate":
             weights = gate(context)[:, :, None] * weights[:, None, None]  # [b, m, 1, T]
         elif weights.ndim == 3:
             weights = weights[:, None]  # [b, 1, d, T]
-        return weighted_sum(weights, context.terms, context.rows, context.dropout, context.row_mask)
+        return weighted_sum(weights, context.terms, context.rows, context.dropout, context.output_dropout)
 
 
 MAPS = LinearPerHop("hidden")

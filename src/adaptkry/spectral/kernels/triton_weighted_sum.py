@@ -1,135 +1,212 @@
 """Weighted sums of a precomputed basis at the rows of each member on a GPU, in Triton.
 
-One program reads the terms at a node once, for all members that have the node among their rows: no array for all nodes
-and members is written, and the terms are not read again for each member. The backward pass does the same in reverse.
+A program reads the terms at a node once for several members, of those that have the node among their rows: no array for
+all nodes and members is written. Programs of other members at the same node run next to it, so that they find the terms
+in the cache. The backward pass does the same in reverse.
 
-Dropout of the entries of terms needs one decision per entry and member. One call of the Philox generator gives eight
-decisions of 16 bits, for eight terms. They depend on the seed of the member and on row, column and term, so neither on
-other members nor on restarts. The forward pass keeps them, one bit each, for the backward pass.
+Dropout of the entries of terms needs one decision per entry and member. One call of the Philox generator gives twelve
+decisions of 10 bits, for twelve terms; the probability is exact to 1 / 1024. Dropout of the sum itself, which the next
+stage would do otherwise, takes one call for four columns. Decisions depend on the seed of the member and on row, column
+and term, so neither on other members nor on restarts. The forward pass keeps them, one bit each, for the backward pass.
 """
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from adaptkry.spectral.kernels.triton_dropout import PHILOX_ROUNDS, DropoutRates
+from adaptkry.spectral.kernels.triton_dropout import PHILOX_ROUNDS, Drop, kept_columns
 
+TERMS = 12  # of a group: those that one call of the generator decides about
+MEMBERS = 5  # that a program reads the terms for: splits usually come in fives or tens
 FORWARD_COLUMNS, FORWARD_WARPS = 256, 2  # columns and warps per program
-BACKWARD_COLUMNS, BACKWARD_WARPS = 256, 2
-NODES_PER_PROGRAM = 4  # of the backward pass
+BACKWARD_COLUMNS, BACKWARD_WARPS = 64, 1
+NODES_PER_PROGRAM = 16  # of the backward pass
 
 
-@triton.jit(do_not_specialize=["n", "m", "members", "T", "groups"])  # one compilation for all sizes
+@triton.jit(do_not_specialize=["n", "m", "members", "T", "groups", "parts", "blocks"])  # one compilation for all sizes
 def _sum_forward(
-    w, basis, places, seeds, thresholds, out, kept, n, d, m, members, T, groups,
-    IS_DROPPED: tl.constexpr, ROUNDS: tl.constexpr, BLOCK: tl.constexpr,
+    w, basis, places, padding, seeds, thresholds, sum_seeds, sum_thresholds, sum_scales, out, kept,
+    n, d, m, members, T, groups, parts, blocks,
+    DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr, ROUNDS: tl.constexpr,
+    TERMS: tl.constexpr, MEMBERS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[b, r] = sum_k w[b, k] keep F_k[node] for every member b that has the node as its row r."""
-    node = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    """out[b, r] = drop(sum_k w[b, k] drop(F_k[node])) for MEMBERS members b that have the node as their row r."""
+    first = (tl.program_id(0) % parts) * MEMBERS
+    block = (tl.program_id(0) // parts) % blocks
+    node = (tl.program_id(0) // parts // blocks).to(tl.int64)
+    c = block * BLOCK + tl.arange(0, BLOCK)
     inside = c < d
-    for b in range(members):
-        r = tl.load(places + b * n + node)
+    rows = ()
+    totals = ()
+    sums_kept = ()
+    for i in tl.static_range(MEMBERS):
+        r = tl.load(places + node * members + first + i, mask=(first + i < members) & (node < n), other=-1)
+        rows = rows + (r,)
+        totals = totals + (tl.zeros((BLOCK,), dtype=tl.float32),)
+        if DROPS_SUM:
+            sums_kept = sums_kept + (
+                kept_columns(sum_seeds, sum_thresholds, tl.minimum(first + i, members - 1), r, block, ROUNDS, BLOCK),
+            )
+    for g in range(groups):
+        values = ()
+        for j in tl.static_range(TERMS):
+            at = basis + (node + (g * TERMS + j) * n) * d + c
+            values = values + (tl.load(at, mask=inside & (node < n) & (g * TERMS + j < T), other=0.0).to(tl.float32),)
+        added = ()
+        for i in tl.static_range(MEMBERS):
+            b = first + i
+            r = rows[i]
+            total = totals[i]
+            if r >= 0:
+                bits = c * 0
+                if DROPS_TERMS:
+                    n0, n1, n2, n3 = tl.philox(tl.load(seeds + b), c, bits + r, bits + g, bits, ROUNDS)
+                    threshold = tl.load(thresholds + b).to(tl.uint32, bitcast=True)
+                for j in tl.static_range(TERMS):
+                    weight = tl.load(w + b * T + g * TERMS + j, mask=g * TERMS + j < T, other=0.0)
+                    if DROPS_TERMS:
+                        word = n0 if j < 3 else n1 if j < 6 else n2 if j < 9 else n3
+                        # The three numbers of a word start at its bits 2, 12 and 22.
+                        is_kept = (word & (1023 << (2 + 10 * (j % 3)))) >= (threshold << (2 + 10 * (j % 3)))
+                        bits |= tl.where(is_kept, 2 << j, 0)
+                        total += tl.where(is_kept, weight, 0.0) * values[j]
+                    else:
+                        total += weight * values[j]
+                if DROPS_SUM:
+                    bits |= tl.where(sums_kept[i], 1, 0)
+                if DROPS_TERMS or DROPS_SUM:
+                    row = r.to(tl.int64) + b * m
+                    tl.store(kept + (row * groups + g) * d + c, bits.to(kept.dtype.element_ty), mask=inside)
+            added = added + (total,)
+        totals = added
+    for i in tl.static_range(MEMBERS):
+        b = first + i
+        r = rows[i]
         if r >= 0:
-            row = r.to(tl.int64) + b * m
-            total = tl.zeros((BLOCK,), dtype=tl.float32)
-            for g in range(groups):
-                if IS_DROPPED:
-                    zero = c * 0
-                    threshold = tl.load(thresholds + b)
-                    n0, n1, n2, n3 = tl.philox(tl.load(seeds + b), c, zero + r, zero + g, zero, ROUNDS)
-                    bits = zero
-                for j in tl.static_range(8):
-                    k = g * 8 + j
-                    at = basis + (node + k * n) * d + c
-                    value = tl.load(at, mask=inside & (k < T), other=0.0).to(tl.float32)
-                    value *= tl.load(w + b * T + k, mask=k < T, other=0.0)
-                    if IS_DROPPED:
-                        word = n0 if j < 2 else n1 if j < 4 else n2 if j < 6 else n3
-                        is_kept = ((word >> (16 * (j % 2))) & 0xFFFF).to(tl.int32) >= threshold
-                        bits |= is_kept.to(tl.int32) << j
-                        value = tl.where(is_kept, value, 0.0)
-                    total += value
-                if IS_DROPPED:
-                    tl.store(kept + (row * groups + g) * d + c, bits.to(tl.uint8), mask=inside)
-            tl.store(out + row * d + c, total, mask=inside)
+            total = totals[i]
+            if DROPS_SUM:
+                total = tl.where(sums_kept[i], total * tl.load(sum_scales + b), 0.0)
+            tl.store(out + (r.to(tl.int64) + b * m) * d + c, total, mask=inside)
+        if (b < members) & (node < m):  # the row of that number
+            if tl.load(padding + node * members + b):
+                tl.store(out + (node + b * m) * d + c, tl.zeros((BLOCK,), dtype=tl.float32), mask=inside)
 
 
-@triton.jit(do_not_specialize=["n", "m", "members", "T", "groups"])
+@triton.jit(do_not_specialize=["n", "m", "members", "T", "groups", "parts", "blocks"])
 def _sum_backward(
-    gradient, basis, places, kept, partial, n, d, m, members, T, groups,
-    IS_DROPPED: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr,
+    gradient, basis, places, sum_scales, kept, partial, n, d, m, members, T, groups, parts, blocks,
+    DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr,
+    TERMS: tl.constexpr, MEMBERS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """partial[b, k]: the part of dw[b, k] from NODES nodes and BLOCK columns."""
-    chunk = tl.program_id(0).to(tl.int64)
-    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    """partial[b, k]: the part of dw[b, k] from NODES nodes and BLOCK columns, for MEMBERS members and TERMS terms."""
+    first = (tl.program_id(0) % parts) * MEMBERS
+    g = (tl.program_id(0) // parts) % groups
+    block = (tl.program_id(0) // parts // groups) % blocks
+    chunk = (tl.program_id(0) // parts // groups // blocks).to(tl.int64)
+    c = block * BLOCK + tl.arange(0, BLOCK)
     inside = c < d
-    j = tl.arange(0, 8)
-    to = partial + (chunk * tl.num_programs(1) + tl.program_id(1)) * members * groups * 8 + j
-    for b in range(members):
-        for g in range(groups):
-            k = (g * 8 + j)[:, None]  # [8, 1]
-            total = tl.zeros((8, BLOCK), dtype=tl.float32)
-            for step in tl.static_range(NODES):
-                node = chunk * NODES + step
-                r = tl.load(places + b * n + node, mask=node < n, other=-1)
-                there = inside & (r >= 0)
-                row = r.to(tl.int64) + b * m
-                push = tl.load(gradient + row * d + c, mask=there, other=0.0)[None, :]
-                at = basis + (node + k * n) * d + c[None, :]
-                value = tl.load(at, mask=(k < T) & there[None, :], other=0.0).to(tl.float32)
-                if IS_DROPPED:
-                    bits = tl.load(kept + (row * groups + g) * d + c, mask=there, other=0).to(tl.int32)
-                    value = tl.where(((bits[None, :] >> j[:, None]) & 1) == 1, value, 0.0)
-                total += value * push
-            tl.store(to + (b * groups + g) * 8, tl.sum(total, axis=1))
+    totals = ()
+    for _ in tl.static_range(MEMBERS * TERMS):
+        totals = totals + (tl.zeros((BLOCK,), dtype=tl.float32),)
+    for step in range(NODES):
+        node = chunk * NODES + step
+        there = inside & (node < n)
+        values = ()
+        for j in tl.static_range(TERMS):
+            at = basis + (node + (g * TERMS + j) * n) * d + c
+            values = values + (tl.load(at, mask=there & (g * TERMS + j < T), other=0.0).to(tl.float32),)
+        pushes = ()
+        decisions = ()
+        for i in tl.static_range(MEMBERS):
+            b = first + i
+            r = tl.load(places + node * members + b, mask=(node < n) & (b < members), other=-1)
+            row = r.to(tl.int64) + b * m
+            push = tl.load(gradient + row * d + c, mask=inside & (r >= 0), other=0.0).to(tl.float32)
+            bits = c * 0
+            if DROPS_SUM:
+                bits = tl.load(kept + row * groups * d + c, mask=inside & (r >= 0), other=0).to(tl.int32)
+                push = tl.where((bits & 1) != 0, push, 0.0)
+            if DROPS_TERMS:
+                bits = tl.load(kept + (row * groups + g) * d + c, mask=inside & (r >= 0), other=0).to(tl.int32)
+            pushes = pushes + (push,)
+            decisions = decisions + (bits,)
+        added = ()
+        for i in tl.static_range(MEMBERS):
+            for j in tl.static_range(TERMS):
+                push = pushes[i]
+                if DROPS_TERMS:
+                    push = tl.where((decisions[i] & (2 << j)) != 0, push, 0.0)
+                added = added + (totals[i * TERMS + j] + push * values[j],)
+        totals = added
+    to = partial + ((chunk * blocks + block) * members * groups + g) * TERMS
+    for i in tl.static_range(MEMBERS):
+        b = first + i
+        if b < members:
+            scale = 1.0
+            if DROPS_SUM:
+                scale = tl.load(sum_scales + b)
+            for j in tl.static_range(TERMS):
+                tl.store(to + b * groups * TERMS + j, tl.sum(totals[i * TERMS + j]) * scale)
 
 
 class TritonSumAtRows(torch.autograd.Function):
-    """sum_k w[b, k] dropout(F_k) at each member's rows: [b, m, d]; in plain torch: `SumAtRows`."""
+    """Dropout of sum_k w[b, k] dropout(F_k) at each member's rows: [b, m, d]; in plain torch: `SumAtRows`."""
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx, w: Tensor, basis: Tensor, places: Tensor, rows: int, seeds: Tensor | None, rates: DropoutRates | None
+        ctx, w: Tensor, basis: Tensor, rows: Tensor, terms: Drop | None, sums: Drop | None
     ) -> Tensor:
-        (T, n, d), b, groups = basis.shape, len(w), triton.cdiv(basis.shape[0], 8)
-        out = basis.new_zeros(b, rows, d, dtype=torch.float32)  # rows that pad a member stay 0
-        is_dropped, kept = rates is not None and seeds is not None, None
-        if is_dropped:
-            w = w * rates.scales[:, None]
-            kept = torch.empty(b, rows, groups, d, dtype=torch.uint8, device=w.device)
-        thresholds = rates.thresholds16 if is_dropped else None
-        _sum_forward[(n, triton.cdiv(d, FORWARD_COLUMNS))](
-            w.contiguous(), basis, places, seeds, thresholds, out, kept, n, d, rows, b, T, groups,
-            is_dropped, PHILOX_ROUNDS, FORWARD_COLUMNS, num_warps=FORWARD_WARPS,
+        (T, n, d), (b, m), groups = basis.shape, rows.shape, triton.cdiv(basis.shape[0], TERMS)
+        places, padding = places_of(rows, n)
+        out, kept = w.new_empty(b, m, d), None
+        if terms:
+            w = w * terms.rates.scales10[:, None]
+        if terms or sums:  # a bit for the sum, and one for each term
+            kept = torch.empty(b, m, groups, d, dtype=torch.int16 if terms else torch.int8, device=w.device)
+        parts, blocks = triton.cdiv(b, MEMBERS), triton.cdiv(d, FORWARD_COLUMNS)
+        _sum_forward[(max(n, m) * blocks * parts,)](
+            w.contiguous(), basis, places, padding, *((terms.seeds, terms.rates.thresholds10) if terms else (None, None)),
+            *((sums.seeds, sums.rates.thresholds32, sums.rates.scales) if sums else (None, None, None)), out, kept,
+            n, d, m, b, T, groups, parts, blocks,
+            terms is not None, sums is not None, PHILOX_ROUNDS, TERMS, MEMBERS, FORWARD_COLUMNS,
+            num_warps=FORWARD_WARPS,
         )  # fmt: skip
         ctx.save_for_backward(basis, places, kept)
-        ctx.rates, ctx.rows = rates, rows
+        ctx.terms, ctx.sums, ctx.rows = terms, sums, m
         return out
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, places, kept = ctx.saved_tensors
-        (T, n, d), b, groups = basis.shape, len(places), triton.cdiv(basis.shape[0], 8)
-        grid = (triton.cdiv(n, NODES_PER_PROGRAM), triton.cdiv(d, BACKWARD_COLUMNS))
-        partial = gradient.new_empty(grid[0] * grid[1], b, groups * 8)
-        _sum_backward[grid](
-            gradient.contiguous(), basis, places, kept, partial, n, d, ctx.rows, b, T, groups,
-            kept is not None, NODES_PER_PROGRAM, BACKWARD_COLUMNS, num_warps=BACKWARD_WARPS,
+        (T, n, d), b, groups = basis.shape, places.shape[1], triton.cdiv(basis.shape[0], TERMS)
+        parts, blocks, chunks = triton.cdiv(b, MEMBERS), triton.cdiv(d, BACKWARD_COLUMNS), triton.cdiv(n, NODES_PER_PROGRAM)
+        partial = gradient.new_empty(chunks * blocks, b, groups * TERMS, dtype=torch.float32)
+        _sum_backward[(chunks * blocks * groups * parts,)](
+            gradient.contiguous(), basis, places, ctx.sums.rates.scales if ctx.sums else None, kept, partial,
+            n, d, ctx.rows, b, T, groups, parts, blocks, ctx.terms is not None, ctx.sums is not None,
+            TERMS, MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, num_warps=BACKWARD_WARPS,
         )  # fmt: skip
         result = partial.sum(0)[:, :T]
-        return result if kept is None else result * ctx.rates.scales[:, None], None, None, None, None, None
+        return result * ctx.terms.rates.scales10[:, None] if ctx.terms else result, None, None, None, None
 
 
-def places_of(rows: Tensor, is_real: Tensor, n: int) -> Tensor:
-    """Return for each member and node the row of that node, or -1 if the member has no such row: int32 [b, n].
+_PLACES = WeakTensorKeyDictionary()  # rows -> their places: the same rows are used in every epoch
+
+
+def places_of(rows: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Return for each node and member the row of that node, or -1: [n, b], and which rows are padding: bool [m, b].
 
     Args:
-        rows: the node of each row [b, m]; a member has no node twice.
-        is_real: bool [b, m], False for rows that pad a member.
+        rows: the node of each row [b, m]. A member has no node twice, but for padding, which names node 0 again.
         n: number of nodes.
     """
-    places = torch.where(is_real, torch.arange(rows.shape[1], device=rows.device), -1).to(torch.int32)
-    # Padding names node 0 again with -1: the maximum does not depend on the order.
-    return places.new_full((len(rows), n), -1).scatter_reduce_(1, rows, places, "amax")
+    if rows not in _PLACES:
+        m = rows.shape[1]
+        numbers = torch.arange(m, dtype=torch.int32, device=rows.device).expand_as(rows)
+        first = torch.full((len(rows), n), m, dtype=torch.int32, device=rows.device)
+        first.scatter_reduce_(1, rows, numbers, "amin")  # the minimum does not depend on the order
+        is_padding = first.gather(1, rows) != numbers
+        _PLACES[rows] = first.masked_fill(first == m, -1).T.contiguous(), is_padding.T.contiguous()
+    return _PLACES[rows]
