@@ -16,6 +16,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from adaptkry.spectral.kernels.triton_dropout import Drop
 
+LAYERS = 64  # numbers of layers of a model
 CACHE_BYTES = 4 * 2**20  # of rows that are handled at a time on the CPU
 
 
@@ -59,7 +60,7 @@ class DropoutState:
 
 
 class GpuDropout:
-    """Rates as tensors for the Triton kernels, and seeds that are derived from member, step and layer."""
+    """Seeds and rates as tensors for the Triton kernels, which draw no numbers but hash seed, step, layer and place."""
 
     def __init__(self, seeds: Sequence[int], rates: Mapping[str, Sequence[float]], device):
         from adaptkry.spectral.kernels import triton_dropout as kernels  # Triton comes with torch's CUDA builds only
@@ -70,9 +71,8 @@ class GpuDropout:
         self.step = self.member_seeds[0]  # a placeholder, set before every step: the number of the step []
 
     def drop(self, name: str, layer: int, part: int = 0) -> "Drop":
-        """Return the seeds of this step [b], and the rates; layer 0 is a decoupled model's filter, its parts are hops."""
-        members = (self.member_seeds + part * 0x9E3779B9) % 2**32 if part else self.member_seeds  # 2**32 / golden ratio
-        return self.kernels.Drop(members + ((self.step * 64 + layer) << 32), self.rates[name])
+        """Return what a dropout needs in this step; layer 0 is the filter of a decoupled model, and its parts are hops."""
+        return self.kernels.Drop(self.member_seeds, self.step, layer + LAYERS * part, self.rates[name])
 
 
 def random_half(seeds: Tensor, step: Tensor, count: int) -> Tensor:

@@ -26,8 +26,10 @@ def weighted_sum(
     is_float = basis.device.type == "cuda" and w.dtype == torch.float32 and w.ndim == 2
     if is_float and (kernels := triton_kernels()) and (state is None or state.gpu):
         layers = (("filter_dropout", 0), output_dropout)
-        drops = [state.gpu.drop(*at) if state and state.gpu and at and state.is_active(at[0]) else None for at in layers]
-        return kernels.TritonSumAtRows.apply(w, basis, rows, *drops)
+        drops = [
+            state.gpu.drop(*at) if state and state.gpu and at and state.is_active(at[0]) else None for at in layers
+        ]
+        return kernels.triton_weighted_sum.TritonSumAtRows.apply(w, basis, rows, *drops)
     filtered = state if state is not None and state.is_active("filter_dropout") else None
     if w.ndim == 4:
         z = VaryingSum.apply(w, basis, rows, filtered)

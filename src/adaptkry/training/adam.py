@@ -42,13 +42,11 @@ def adam_step(
         group, per_member = rate_group(name), (-1, *[1] * (g.ndim - 1))  # [b] -> [b, 1, ...]
         lr, decay = rates[f"{group}_lr"].reshape(per_member), rates[f"{group}_decay"].reshape(per_member)
         w = weights[name]
-        if w.is_cuda and w.dtype == torch.float32 and triton_kernels():
-            from adaptkry.spectral.kernels import triton_adam
-
+        if w.is_cuda and w.dtype == torch.float32 and (kernels := triton_kernels()):
             corrections, constants = (correction1, correction2), (BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON)
             of_member = rates[f"{group}_lr"], rates[f"{group}_decay"]
             moments = first[name], second[name]
-            triton_adam.adam(w, g, *moments, *of_member, corrections, constants, decoupled=decoupled)
+            kernels.triton_adam.adam(w, g, *moments, *of_member, corrections, constants, decoupled=decoupled)
             continue
         if decoupled:
             w.mul_(1 - lr * decay)

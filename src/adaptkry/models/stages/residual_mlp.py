@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, to_columns, to_members, uniform
 from adaptkry.models.stages.label_inputs import label_columns, label_width
 from adaptkry.models.stages.norms import apply_norm, norm_weights
+from adaptkry.spectral.kernels import triton_kernels
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
@@ -58,21 +59,37 @@ class ResidualMLP(Stage):
     def __call__(self, z: Tensor, context: StageContext) -> Tensor:
         """Apply all layers: [b, m, h] -> [b, m, c]."""
         recipe = context.shape.recipe
+        z = z if context.is_input_dropped else context.drop(z, "mlp_dropout", 1)
         for layer in range(recipe.layers):
-            if layer or not context.is_input_dropped:
-                z = context.drop(z, "mlp_dropout", layer + 1)
             weight = context.weight(f"layer{layer}")  # [b, inputs, outputs]
             x, z = z, product(z, weight)
             if layer == 0 and recipe.label_hops:
                 z = z + label_columns(context) @ context.weight("labels")
             if recipe.structure_layer and layer == 0:
                 z = z + structure_layer(context)
-            is_last = layer == recipe.layers - 1
-            z = z if is_last else apply_norm(z, context, layer)
-            if weight.shape[1] == weight.shape[2]:
-                z = z + x[..., : weight.shape[2]]
-            z = z if is_last else torch.relu(z)
+            x = x[..., : weight.shape[2]] if weight.shape[1] == weight.shape[2] else None
+            if layer < recipe.layers - 1:
+                z = activated(z, x, context, layer)
+            elif x is not None:
+                z = z + x
         return z if recipe.task == "classification" else z + context.weight("intercept")
+
+
+def activated(z: Tensor, x: Tensor | None, context: StageContext, layer: int) -> Tensor:
+    """Return drop(relu(norm(z) + x)), where x is the input of a layer with as many columns: [b, m, h]."""
+    state, norm = context.dropout, context.shape.recipe.norm
+    kernels = triton_kernels() if z.is_cuda and z.dtype != torch.float64 and norm != "layer" else None
+    if kernels and (state is None or state.gpu):
+        fused, scale, shift, batch_norm = kernels.triton_hidden_layer, None, None, None
+        if norm:
+            scale, shift = (context.weight(f"norm{layer}_{name}") for name in ("scale", "shift"))
+            running = [context.statistics[f"norm{layer}_{name}"] for name in ("mean", "variance")]
+            batch_norm = fused.BatchNorm(*running, is_training=state is not None)
+        is_active = state is not None and state.is_active("mlp_dropout")
+        drop = state.gpu.drop("mlp_dropout", layer + 3) if is_active else None
+        return fused.TritonHiddenLayer.apply(z, x, scale, shift, batch_norm, context.row_mask, drop)
+    z = apply_norm(z, context, layer)
+    return context.drop(torch.relu(z if x is None else z + x), "mlp_dropout", layer + 2)
 
 
 def product(z: Tensor, weight: Tensor) -> Tensor:

@@ -2,12 +2,14 @@
 
 A program reads the terms at a node once for several members, of those that have the node among their rows: no array for
 all nodes and members is written. Programs of other members at the same node run next to it, so that they find the terms
-in the cache. The backward pass does the same in reverse.
+in the cache. The backward pass does the same in reverse, and loads the numbers of the next node while it adds.
 
-Dropout of the entries of terms needs one decision per entry and member. One call of the Philox generator gives twelve
-decisions of 10 bits, for twelve terms; the probability is exact to 1 / 1024. Dropout of the sum itself, which the next
-stage would do otherwise, takes one call for four columns. Decisions depend on the seed of the member and on row, column
-and term, so neither on other members nor on restarts. The forward pass keeps them, one bit each, for the backward pass.
+Dropout of the entries of terms needs one decision per entry and member. A random word of 32 bits gives three, for three
+terms, by one addition: it has three numbers of 9 bits with a free bit above each, into which the sum with 512 minus the
+threshold carries if the number is at least the threshold. The probability is exact to 1 / 512. Dropout of the sum
+itself, which the next stage would do otherwise, takes a word. Decisions depend on the seed of the member and on row,
+column and term, so neither on other members nor on restarts. The forward pass keeps them, one bit each, for the
+backward pass.
 """
 
 import torch
@@ -16,44 +18,52 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from adaptkry.spectral.kernels.triton_dropout import PHILOX_ROUNDS, Drop, kept_columns
+from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
 
-TERMS = 12  # of a group: those that one call of the generator decides about
+TERMS = 12  # of a group: those that four random words decide about
 MEMBERS = 5  # that a program reads the terms for: splits usually come in fives or tens
 FORWARD_COLUMNS, FORWARD_WARPS = 256, 2  # columns and warps per program
-BACKWARD_COLUMNS, BACKWARD_WARPS = 64, 1
-NODES_PER_PROGRAM = 16  # of the backward pass
+BACKWARD_COLUMNS, BACKWARD_WARPS = 32, 1
+NODES_PER_PROGRAM = 24  # of the backward pass
+NUMBERS = tl.constexpr(0x1FF7FDFF)  # the bits of three numbers of 9 bits; a carry goes to bit 9, 19 or 29
 
 
-@triton.jit(do_not_specialize=["n", "m", "members", "T", "groups", "parts", "blocks"])  # one compilation for all sizes
+SIZES = ["n", "m", "members", "T", "groups", "parts", "blocks"]
+
+
+@triton.jit(do_not_specialize=[*SIZES, "layer", "sum_layer"])  # one compilation for all sizes
 def _sum_forward(
-    w, basis, places, padding, seeds, thresholds, sum_seeds, sum_thresholds, sum_scales, out, kept,
+    w, basis, places, padding, seeds, step, layer, thresholds, sum_layer, sum_thresholds, sum_scales, out, kept,
     n, d, m, members, T, groups, parts, blocks,
-    DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr, ROUNDS: tl.constexpr,
-    TERMS: tl.constexpr, MEMBERS: tl.constexpr, BLOCK: tl.constexpr,
+    DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr,
+    TERMS: tl.constexpr, MEMBERS: tl.constexpr, BLOCK: tl.constexpr, INT: tl.constexpr,
 ):  # fmt: skip
     """out[b, r] = drop(sum_k w[b, k] drop(F_k[node])) for MEMBERS members b that have the node as their row r."""
     first = (tl.program_id(0) % parts) * MEMBERS
     block = (tl.program_id(0) // parts) % blocks
-    node = (tl.program_id(0) // parts // blocks).to(tl.int64)
+    node = (tl.program_id(0) // parts // blocks).to(INT)
     c = block * BLOCK + tl.arange(0, BLOCK)
     inside = c < d
     rows = ()
     totals = ()
+    term_seeds = ()
     sums_kept = ()
     for i in tl.static_range(MEMBERS):
-        r = tl.load(places + node * members + first + i, mask=(first + i < members) & (node < n), other=-1)
+        b = tl.minimum(first + i, members - 1)
+        r = tl.load(places + node * members + b, mask=(first + i < members) & (node < n), other=-1)
         rows = rows + (r,)
         totals = totals + (tl.zeros((BLOCK,), dtype=tl.float32),)
+        if DROPS_TERMS:
+            term_seeds = term_seeds + (seed_of(seeds, step, layer, b),)
         if DROPS_SUM:
-            sums_kept = sums_kept + (
-                kept_columns(sum_seeds, sum_thresholds, tl.minimum(first + i, members - 1), r, block, ROUNDS, BLOCK),
-            )
+            word = number_at(seed_of(seeds, step, sum_layer, b), r * d + c)
+            sums_kept = sums_kept + (word >= tl.load(sum_thresholds + b).to(tl.uint32, bitcast=True),)
     for g in range(groups):
         values = ()
         for j in tl.static_range(TERMS):
             at = basis + (node + (g * TERMS + j) * n) * d + c
-            values = values + (tl.load(at, mask=inside & (node < n) & (g * TERMS + j < T), other=0.0).to(tl.float32),)
+            is_there = inside & (node < n) & (g * TERMS + j < T)
+            values = values + (tl.load(at, mask=is_there, other=0.0).to(tl.float32),)
         added = ()
         for i in tl.static_range(MEMBERS):
             b = first + i
@@ -62,22 +72,28 @@ def _sum_forward(
             if r >= 0:
                 bits = c * 0
                 if DROPS_TERMS:
-                    n0, n1, n2, n3 = tl.philox(tl.load(seeds + b), c, bits + r, bits + g, bits, ROUNDS)
-                    threshold = tl.load(thresholds + b).to(tl.uint32, bitcast=True)
+                    least = (512 - tl.load(thresholds + b)) * 0x100401  # for each of the three numbers
+                    number = number_at(term_seeds[i], (g * m + r) * d + c)
+                    words = ()
+                    for q in tl.static_range(4):
+                        word = number * (
+                            0x2C1B3C6D if q == 0 else 0x297A2D39 if q == 1 else 0x85EBCA6B if q == 2 else 0xC2B2AE35
+                        )
+                        word = (word ^ (word >> 15)) & NUMBERS
+                        words = words + (word.to(tl.int32, bitcast=True) + least,)
+                    carried = (words[0] >> 9) & 0x100401
+                    for q in tl.static_range(1, 4):
+                        carried |= (words[q] >> (9 - q)) & (0x100401 << q)
+                    bits = ((carried & 0xF) | ((carried >> 6) & 0xF0) | ((carried >> 12) & 0xF00)) << 1
                 for j in tl.static_range(TERMS):
                     weight = tl.load(w + b * T + g * TERMS + j, mask=g * TERMS + j < T, other=0.0)
                     if DROPS_TERMS:
-                        word = n0 if j < 3 else n1 if j < 6 else n2 if j < 9 else n3
-                        # The three numbers of a word start at its bits 2, 12 and 22.
-                        is_kept = (word & (1023 << (2 + 10 * (j % 3)))) >= (threshold << (2 + 10 * (j % 3)))
-                        bits |= tl.where(is_kept, 2 << j, 0)
-                        total += tl.where(is_kept, weight, 0.0) * values[j]
-                    else:
-                        total += weight * values[j]
+                        weight = tl.where((words[j % 4] & (512 << (10 * (j // 4)))) != 0, weight, 0.0)
+                    total += weight * values[j]
                 if DROPS_SUM:
                     bits |= tl.where(sums_kept[i], 1, 0)
                 if DROPS_TERMS or DROPS_SUM:
-                    row = r.to(tl.int64) + b * m
+                    row = r.to(INT) + b * m
                     tl.store(kept + (row * groups + g) * d + c, bits.to(kept.dtype.element_ty), mask=inside)
             added = added + (total,)
         totals = added
@@ -88,58 +104,113 @@ def _sum_forward(
             total = totals[i]
             if DROPS_SUM:
                 total = tl.where(sums_kept[i], total * tl.load(sum_scales + b), 0.0)
-            tl.store(out + (r.to(tl.int64) + b * m) * d + c, total, mask=inside)
+            tl.store(out + (r.to(INT) + b * m) * d + c, total, mask=inside)
         if (b < members) & (node < m):  # the row of that number
             if tl.load(padding + node * members + b):
                 tl.store(out + (node + b * m) * d + c, tl.zeros((BLOCK,), dtype=tl.float32), mask=inside)
 
 
-@triton.jit(do_not_specialize=["n", "m", "members", "T", "groups", "parts", "blocks"])
+@triton.jit
+def _at_node(
+    rows, gradient, basis, kept, node, first, c, inside, n, d, m, T, g, groups,
+    DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr, TERMS: tl.constexpr, MEMBERS: tl.constexpr, INT: tl.constexpr,
+):  # fmt: skip
+    """The terms of a group at a node, and gradient and decisions at the row of each member."""
+    values = ()
+    for j in tl.static_range(TERMS):
+        at = basis + (node + (g * TERMS + j) * n) * d + c
+        values = values + (tl.load(at, mask=inside & (node < n) & (g * TERMS + j < T), other=0.0),)
+    pushes = ()
+    decisions = ()
+    for i in tl.static_range(MEMBERS):
+        there = inside & (rows[i] >= 0)
+        row = rows[i].to(INT) + (first + i) * m
+        push = tl.load(gradient + row * d + c, mask=there, other=0.0)
+        bits = c * 0
+        if DROPS_TERMS or DROPS_SUM:
+            bits = tl.load(kept + (row * groups + g) * d + c, mask=there, other=0).to(tl.int32)
+        if DROPS_SUM:
+            push = tl.where((bits & 1) != 0, push, 0.0)
+        pushes = pushes + (push,)
+        decisions = decisions + (bits,)
+    return values, pushes, decisions
+
+
+@triton.jit
+def _rows_at(places, node, first, n, members, MEMBERS: tl.constexpr):
+    """The row of each member at a node, or -1."""
+    rows = ()
+    for i in tl.static_range(MEMBERS):
+        is_there = (node < n) & (first + i < members)
+        rows = rows + (tl.load(places + node * members + first + i, mask=is_there, other=-1),)
+    return rows
+
+
+@triton.jit(do_not_specialize=SIZES)
 def _sum_backward(
     gradient, basis, places, sum_scales, kept, partial, n, d, m, members, T, groups, parts, blocks,
     DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr,
-    TERMS: tl.constexpr, MEMBERS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr,
+    TERMS: tl.constexpr, MEMBERS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr, INT: tl.constexpr,
 ):  # fmt: skip
     """partial[b, k]: the part of dw[b, k] from NODES nodes and BLOCK columns, for MEMBERS members and TERMS terms."""
     first = (tl.program_id(0) % parts) * MEMBERS
     g = (tl.program_id(0) // parts) % groups
     block = (tl.program_id(0) // parts // groups) % blocks
-    chunk = (tl.program_id(0) // parts // groups // blocks).to(tl.int64)
+    chunk = (tl.program_id(0) // parts // groups // blocks).to(INT)
     c = block * BLOCK + tl.arange(0, BLOCK)
     inside = c < d
+    node = chunk * NODES
     totals = ()
     for _ in tl.static_range(MEMBERS * TERMS):
         totals = totals + (tl.zeros((BLOCK,), dtype=tl.float32),)
-    for step in range(NODES):
-        node = chunk * NODES + step
-        there = inside & (node < n)
-        values = ()
-        for j in tl.static_range(TERMS):
-            at = basis + (node + (g * TERMS + j) * n) * d + c
-            values = values + (tl.load(at, mask=there & (g * TERMS + j < T), other=0.0).to(tl.float32),)
-        pushes = ()
-        decisions = ()
-        for i in tl.static_range(MEMBERS):
-            b = first + i
-            r = tl.load(places + node * members + b, mask=(node < n) & (b < members), other=-1)
-            row = r.to(tl.int64) + b * m
-            push = tl.load(gradient + row * d + c, mask=inside & (r >= 0), other=0.0).to(tl.float32)
-            bits = c * 0
-            if DROPS_SUM:
-                bits = tl.load(kept + row * groups * d + c, mask=inside & (r >= 0), other=0).to(tl.int32)
-                push = tl.where((bits & 1) != 0, push, 0.0)
-            if DROPS_TERMS:
-                bits = tl.load(kept + (row * groups + g) * d + c, mask=inside & (r >= 0), other=0).to(tl.int32)
-            pushes = pushes + (push,)
-            decisions = decisions + (bits,)
+    rows = _rows_at(places, node, first, n, members, MEMBERS)
+    values, pushes, decisions = _at_node(
+        rows,
+        gradient,
+        basis,
+        kept,
+        node,
+        first,
+        c,
+        inside,
+        n,
+        d,
+        m,
+        T,
+        g,
+        groups,
+        DROPS_TERMS,
+        DROPS_SUM,
+        TERMS,
+        MEMBERS,
+        INT,
+    )
+    next_rows = _rows_at(places, node + 1, first, n, members, MEMBERS)
+    for _ in range(NODES):
+        node += 1  # the last one is read for nothing
+        later_rows = _rows_at(places, node + 1, first, n, members, MEMBERS)
+        next_values, next_pushes, next_decisions = _at_node(
+            next_rows, gradient, basis, kept, node, first, c, inside, n, d, m, T, g, groups,
+            DROPS_TERMS, DROPS_SUM, TERMS, MEMBERS, INT,
+        )  # fmt: skip
         added = ()
         for i in tl.static_range(MEMBERS):
-            for j in tl.static_range(TERMS):
-                push = pushes[i]
-                if DROPS_TERMS:
-                    push = tl.where((decisions[i] & (2 << j)) != 0, push, 0.0)
-                added = added + (totals[i * TERMS + j] + push * values[j],)
+            of_member = totals[i * TERMS : (i + 1) * TERMS]
+            if rows[i] >= 0:
+                sums = ()
+                for j in tl.static_range(TERMS):
+                    push = pushes[i].to(tl.float32)
+                    if DROPS_TERMS:
+                        push = tl.where((decisions[i] & (2 << j)) != 0, push, 0.0)
+                    sums = sums + (of_member[j] + push * values[j].to(tl.float32),)
+                of_member = sums
+            added = added + of_member
         totals = added
+        values = next_values
+        pushes = next_pushes
+        decisions = next_decisions
+        rows = next_rows
+        next_rows = later_rows
     to = partial + ((chunk * blocks + block) * members * groups + g) * TERMS
     for i in tl.static_range(MEMBERS):
         b = first + i
@@ -161,17 +232,18 @@ class TritonSumAtRows(torch.autograd.Function):
         (T, n, d), (b, m), groups = basis.shape, rows.shape, triton.cdiv(basis.shape[0], TERMS)
         places, padding = places_of(rows, n)
         out, kept = w.new_empty(b, m, d), None
+        drop = terms or sums
         if terms:
-            w = w * terms.rates.scales10[:, None]
-        if terms or sums:  # a bit for the sum, and one for each term
+            w = w * terms.rates.scales9[:, None]
+        if drop:  # a bit for the sum, and one for each term
             kept = torch.empty(b, m, groups, d, dtype=torch.int16 if terms else torch.int8, device=w.device)
         parts, blocks = triton.cdiv(b, MEMBERS), triton.cdiv(d, FORWARD_COLUMNS)
         _sum_forward[(max(n, m) * blocks * parts,)](
-            w.contiguous(), basis, places, padding, *((terms.seeds, terms.rates.thresholds10) if terms else (None, None)),
-            *((sums.seeds, sums.rates.thresholds32, sums.rates.scales) if sums else (None, None, None)), out, kept,
+            w.contiguous(), basis, places, padding, *(drop[:2] if drop else (None, None)),
+            *((terms.layer, terms.rates.thresholds9) if terms else (0, None)),
+            *((sums.layer, sums.rates.thresholds32, sums.rates.scales) if sums else (0, None, None)), out, kept,
             n, d, m, b, T, groups, parts, blocks,
-            terms is not None, sums is not None, PHILOX_ROUNDS, TERMS, MEMBERS, FORWARD_COLUMNS,
-            num_warps=FORWARD_WARPS,
+            terms is not None, sums is not None, TERMS, MEMBERS, FORWARD_COLUMNS, index_type(basis, out, kept), num_warps=FORWARD_WARPS,
         )  # fmt: skip
         ctx.save_for_backward(basis, places, kept)
         ctx.terms, ctx.sums, ctx.rows = terms, sums, m
@@ -181,15 +253,24 @@ class TritonSumAtRows(torch.autograd.Function):
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, places, kept = ctx.saved_tensors
         (T, n, d), b, groups = basis.shape, places.shape[1], triton.cdiv(basis.shape[0], TERMS)
-        parts, blocks, chunks = triton.cdiv(b, MEMBERS), triton.cdiv(d, BACKWARD_COLUMNS), triton.cdiv(n, NODES_PER_PROGRAM)
+        parts, blocks, chunks = (
+            triton.cdiv(b, MEMBERS),
+            triton.cdiv(d, BACKWARD_COLUMNS),
+            triton.cdiv(n, NODES_PER_PROGRAM),
+        )
         partial = gradient.new_empty(chunks * blocks, b, groups * TERMS, dtype=torch.float32)
         _sum_backward[(chunks * blocks * groups * parts,)](
             gradient.contiguous(), basis, places, ctx.sums.rates.scales if ctx.sums else None, kept, partial,
             n, d, ctx.rows, b, T, groups, parts, blocks, ctx.terms is not None, ctx.sums is not None,
-            TERMS, MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, num_warps=BACKWARD_WARPS,
+            TERMS, MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, index_type(basis, gradient, kept), num_warps=BACKWARD_WARPS,
         )  # fmt: skip
         result = partial.sum(0)[:, :T]
-        return result * ctx.terms.rates.scales10[:, None] if ctx.terms else result, None, None, None, None
+        return result * ctx.terms.rates.scales9[:, None] if ctx.terms else result, None, None, None, None
+
+
+def index_type(*tensors: Tensor | None) -> tl.dtype:
+    """Return the type of offsets: 32 bits are faster, where they suffice."""
+    return tl.int32 if all(t is None or t.numel() < 2**31 - 2**16 for t in tensors) else tl.int64
 
 
 _PLACES = WeakTensorKeyDictionary()  # rows -> their places: the same rows are used in every epoch
