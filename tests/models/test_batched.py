@@ -13,7 +13,7 @@ from adaptkry.models.dropout import DropoutState, dropout, keep_mask
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
-from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics
+from adaptkry.models.stages import CombineHops, ModelShape, ResidualMLP, StageContext, initial_statistics, residual_mlp
 from adaptkry.models.stages.base import weight_name
 from adaptkry.models.weighted_sum import SumAtRows, sum_at_nodes, weighted_sum
 from adaptkry.training.batches import aligned_columns
@@ -91,6 +91,20 @@ def test_columns_of_zeros_that_align_rows_for_a_gpu_change_nothing():
     aligned = aligned_columns(terms)
     assert aligned.shape[2] == 16
     torch.testing.assert_close(batched.logits(shape, weights, {}, aligned, *arguments), expected)
+
+
+def test_products_of_gpus_and_their_gradients_equal_plain_ones_whatever_the_number_of_parts(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    z, weight = (
+        torch.randn(2, *shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in ((24, 8), (5, 3))
+    )
+    monkeypatch.setattr(residual_mlp, "BLOCK", 6)
+    assert residual_mlp.row_parts(z.shape, 3) == 4
+    for blocks in (1, 264):  # one part, or four
+        monkeypatch.setattr(residual_mlp, "BLOCKS", blocks)
+        torch.testing.assert_close(residual_mlp.GpuProduct.apply(z, weight), z[..., :5] @ weight)
+        masked = lambda z, weight: residual_mlp.GpuProduct.apply(z * (torch.arange(8) < 5), weight)  # noqa: E731
+        assert gradcheck(masked, (z, weight))
 
 
 def varying_weights(per):

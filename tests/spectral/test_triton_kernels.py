@@ -38,7 +38,7 @@ def fused(
     w: Tensor, basis: Tensor, rows: Tensor, _: Tensor, rates: list[float] | None = None, sums: list[float] | None = None
 ) -> Tensor:
     drops = [None if p is None else drop(p, layer=i) for i, p in enumerate((rates, sums))]
-    return triton_weighted_sum.TritonSumAtRows.apply(w, basis, rows, *drops)  # type: ignore[return-value]
+    return triton_weighted_sum.TritonSumAtRows.apply(w, basis, rows, *drops, torch.float32)  # type: ignore[return-value]
 
 
 def plain(w: Tensor, basis: Tensor, rows: Tensor, is_real: Tensor, kept: Tensor | float = 1.0) -> Tensor:
@@ -101,7 +101,7 @@ def test_fused_sums_of_a_member_do_not_depend_on_the_other_members():
 
     def sums(members: slice) -> Tensor:
         drops = [drop([0.5] * len(many[members]), 5 + members.start, layer) for layer in (0, 1)]
-        return triton_weighted_sum.TritonSumAtRows.apply(many[members], basis, table[members], *drops)  # type: ignore[return-value]
+        return triton_weighted_sum.TritonSumAtRows.apply(many[members], basis, table[members], *drops, w.dtype)  # type: ignore[return-value]
 
     together = sums(slice(0, 7))
     for i in range(7):
@@ -194,8 +194,9 @@ def test_fused_adam_equals_torch(decoupled):
     steps = [kind([t], lr=float(lr[i]), weight_decay=float(decay[i])) for i, t in enumerate(theirs)]
     constants = (adam.BETA2, adam.ONE_MINUS_BETA1, adam.ONE_MINUS_BETA2, adam.EPSILON)
     for step in range(1, 4):
-        corrections = tuple(torch.tensor(1 - beta**step, device=DEVICE) for beta in (adam.BETA1, adam.BETA2))
-        triton_adam.adam(mine, g * step, first, second, lr, decay, corrections, constants, decoupled=decoupled)
+        corrections = torch.tensor([1 - beta**step for beta in (adam.BETA1, adam.BETA2)], device=DEVICE)
+        padded = torch.cat([g * step, g], 1)[:, :40]  # part of a larger matrix
+        triton_adam.adam(mine, padded, first, second, lr, decay, corrections, constants, decoupled=decoupled)
         for i, optimiser in enumerate(steps):
             theirs[i].grad = g[i] * step
             optimiser.step()

@@ -71,8 +71,13 @@ class GpuDropout:
         self.step = self.member_seeds[0]  # a placeholder, set before every step: the number of the step []
 
     def drop(self, name: str, layer: int, part: int = 0) -> "Drop":
-        """Return what a dropout needs in this step; layer 0 is the filter of a decoupled model, and its parts are hops."""
+        """Return what a dropout needs in this step; layer 0 is the filter of a decoupled model, its parts are hops."""
         return self.kernels.Drop(self.member_seeds, self.step, layer + LAYERS * part, self.rates[name])
+
+
+def gpu_drop(state: DropoutState | None, name: str, layer: int, part: int = 0) -> "Drop | None":
+    """Return what a kernel needs for a dropout; None if its rate is 0 for all members, or without a state."""
+    return state.gpu.drop(name, layer, part) if state and state.gpu and state.is_active(name) else None
 
 
 def random_half(seeds: Tensor, step: Tensor, count: int) -> Tensor:
@@ -127,7 +132,7 @@ def dropout(x: Tensor, state: DropoutState | None, name: str, layer: int, part: 
     if state is None or not state.is_active(name):
         return x
     if state.gpu:
-        return state.gpu.kernels.TritonDropout.apply(x, state.gpu.drop(name, layer, part))
+        return state.gpu.kernels.TritonDropout.apply(x, gpu_drop(state, name, layer, part))
     p = state.rates[name]
     numbers = [
         random_numbers((m, x.shape[2]), p[i], state.generators[i]) if p[i] else None

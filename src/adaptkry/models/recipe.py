@@ -123,6 +123,11 @@ class Recipe:
         "Add the normalised adjacency matrix times learned weights, a vector per node, to the output of the first "
         "dense layer.",
     )
+    dtype: Literal["float32", "bfloat16"] = setting(
+        "float32",
+        "Type in which a GPU stores terms and activations; weights and sums have float32. bfloat16 takes half the "
+        "memory and less time.",
+    )
     mlp_dropout: float = setting(0.5, "Dropout rate before dense layers.", at_least=0, below=1)
     input_dropout: float = setting(0.0, "Dropout rate of the features.", at_least=0, below=1)
     filter_dropout: float = setting(

@@ -17,6 +17,7 @@ def check_settings(recipe: "Recipe") -> None:
     check_hops(recipe)
     check_basis(recipe)
     check_norms(recipe)
+    check_dtype(recipe)
     check_structure(recipe)
     check_labels(recipe)
     check_convolutions(recipe)
@@ -115,6 +116,15 @@ def check_norms(recipe: "Recipe") -> None:
         )
     if recipe.layer_norm and recipe.batch_norm:
         raise ValueError("one of batch_norm and layer_norm can be true; got both. Set one of them to false.")
+
+
+def check_dtype(recipe: "Recipe") -> None:
+    """Check that the model can store bfloat16."""
+    if recipe.dtype == "bfloat16" and not recipe.reads_padded_columns:
+        raise ValueError(
+            f"dtype bfloat16 is for methods that sum hops and then apply dense layers, such as adaptkry with "
+            f"combine_hops sum; got {recipe.method}. Leave it out."
+        )
 
 
 def check_structure(recipe: "Recipe") -> None:

@@ -10,26 +10,28 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from adaptkry.models.dropout import DropoutState, dropout, is_kept, random_numbers, rows_in_cache, slices
+from adaptkry.models.dropout import DropoutState, dropout, gpu_drop, is_kept, random_numbers, rows_in_cache, slices
 from adaptkry.spectral.kernels import triton_kernels
 
 
 def weighted_sum(
-    w: Tensor, basis: Tensor, rows: Tensor, state: DropoutState | None, output_dropout: tuple[str, int] | None = None
+    w: Tensor,
+    basis: Tensor,
+    rows: Tensor,
+    state: DropoutState | None,
+    output_dropout: tuple[str, int] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Compute sum_k w_k F_k at the rows [b, m] of each member, with filter dropout if any: [b, m, d].
 
     The weights are [b, T], or [b, m, 1, T] if they depend on the row, or [b, 1, d, T] if they depend on the channel.
     Rows that pad a member may have any finite value. `output_dropout` is the name and the layer of the dropout of the
-    sum, if there is one: a GPU does both at once.
+    sum, if there is one: a GPU does both at once, and stores the result as `dtype` (default: that of the weights).
     """
     is_float = basis.device.type == "cuda" and w.dtype == torch.float32 and w.ndim == 2
     if is_float and (kernels := triton_kernels()) and (state is None or state.gpu):
-        layers = (("filter_dropout", 0), output_dropout)
-        drops = [
-            state.gpu.drop(*at) if state and state.gpu and at and state.is_active(at[0]) else None for at in layers
-        ]
-        return kernels.triton_weighted_sum.TritonSumAtRows.apply(w, basis, rows, *drops)
+        drops = gpu_drop(state, "filter_dropout", 0), gpu_drop(state, *output_dropout) if output_dropout else None
+        return kernels.triton_weighted_sum.TritonSumAtRows.apply(w, basis, rows, *drops, dtype or w.dtype)
     filtered = state if state is not None and state.is_active("filter_dropout") else None
     if w.ndim == 4:
         z = VaryingSum.apply(w, basis, rows, filtered)

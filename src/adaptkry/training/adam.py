@@ -1,6 +1,7 @@
 """Adam and AdamW with a learning rate and a weight decay per member and group of weights."""
 
 from collections.abc import Mapping
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -11,6 +12,12 @@ from adaptkry.spectral.kernels import triton_kernels
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch's defaults
 ONE_MINUS_BETA1, ONE_MINUS_BETA2 = 0.1, 0.001  # exact, where the subtraction would round
+
+
+@cache
+def betas(device: torch.device) -> Tensor:
+    """Return both betas in float64 [2]."""
+    return torch.tensor([BETA1, BETA2], dtype=torch.float64, device=device)
 
 
 @torch.no_grad()
@@ -36,14 +43,14 @@ def adam_step(
         decoupled: shrink the weights directly, as AdamW does, or add the decay to the gradient, as Adam does.
     """
     steps.add_(1)
-    correction1, correction2 = (1 - torch.pow(beta, steps.double()) for beta in (BETA1, BETA2))
+    corrections = (1 - betas(steps.device) ** steps).to(next(iter(weights.values())).dtype)  # [2]
+    correction1, correction2 = corrections
     for name, g in gradients.items():
-        correction1, correction2 = correction1.to(g.dtype), correction2.to(g.dtype)
         group, per_member = rate_group(name), (-1, *[1] * (g.ndim - 1))  # [b] -> [b, 1, ...]
         lr, decay = rates[f"{group}_lr"].reshape(per_member), rates[f"{group}_decay"].reshape(per_member)
         w = weights[name]
         if w.is_cuda and w.dtype == torch.float32 and (kernels := triton_kernels()):
-            corrections, constants = (correction1, correction2), (BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON)
+            constants = (BETA2, ONE_MINUS_BETA1, ONE_MINUS_BETA2, EPSILON)
             of_member = rates[f"{group}_lr"], rates[f"{group}_decay"]
             moments = first[name], second[name]
             kernels.triton_adam.adam(w, g, *moments, *of_member, corrections, constants, decoupled=decoupled)

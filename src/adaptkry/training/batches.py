@@ -28,6 +28,7 @@ from adaptkry.training.process_group import SINGLE_PROCESS, ProcessGroup
 DEFAULT_BATCH_SIZE = 8192  # rows per step
 SLAB_BYTES = 64 * 2**20  # size of a slab, unless a batch is larger
 COLUMNS_ALIGNED = 16  # numbers: 32 bytes in bfloat16, 64 in float32
+ROWS_ALIGNED = 64  # rows of a full batch on a GPU, which divides products over rows into equal parts
 CHUNK_ROWS = 512  # rows predicted at once
 
 
@@ -40,6 +41,11 @@ class Batch:
     row_mask: Tensor  # bool [b, m, 1] False for padding
     truth: Tensor  # [b, m] classes; [b, m, c] labels or targets
     dropout_rows: Sequence[int]  # [b] number of rows for which each member draws dropout
+
+    @cached_property
+    def real(self) -> Tensor:
+        """1 for real rows and 0 for padding, in the type of arithmetic: [b, m, 1]."""
+        return self.row_mask.to(computing_dtype(self.terms.dtype))
 
     def of(self, members: slice) -> "Batch":
         """Return the batch of some members."""
@@ -72,10 +78,14 @@ class Batches(Protocol):
         ...
 
 
-def padded_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Convert masks [b, n] to row numbers [b, m], padded with 0, and a mask of the real ones [b, m, 1]."""
+def padded_rows(mask: Tensor, multiple: int = 1) -> tuple[Tensor, Tensor]:
+    """Convert masks [b, n] to row numbers [b, m], padded with 0, and a mask of the real ones [b, m, 1].
+
+    The number of rows m is a multiple of `multiple`.
+    """
     counts = mask.sum(1)  # [b]
-    row_mask = torch.arange(max(1, int(counts.max())), device=mask.device) < counts[:, None]  # [b, m]
+    m = -(-max(1, int(counts.max())) // multiple) * multiple
+    row_mask = torch.arange(m, device=mask.device) < counts[:, None]  # [b, m]
     rows = torch.zeros(row_mask.shape, dtype=torch.long, device=mask.device)
     rows[row_mask] = mask.nonzero()[:, 1]
     return rows, row_mask[:, :, None]
@@ -109,13 +119,14 @@ class FullBatch:
         propagates_features: bool = True,
     ):
         self.all_nodes = operator is not None and propagates_features
-        self.device, self.operator, self.dtype = torch.device(device), operator, terms.dtype
+        self.device, self.operator, self.dtype = torch.device(device), operator, computing_dtype(terms.dtype)
         self.terms = terms.to(self.device)
         labels = labels.to(self.device)
         self._batches = {name: self._batch(mask[split_of_member].cpu(), labels) for name, mask in masks.items()}
 
     def _batch(self, mask: Tensor, labels: Tensor) -> Batch:
-        rows, row_mask = (part.to(self.device) for part in padded_rows(mask))
+        multiple = ROWS_ALIGNED if self.device.type == "cuda" else 1
+        rows, row_mask = (part.to(self.device) for part in padded_rows(mask, multiple))
         # A model that propagates features applies dropout at all nodes, not only at those of the mask.
         dropout_rows = [self.terms.shape[1]] * len(mask) if self.all_nodes else mask.sum(1).tolist()
         return Batch(self.terms, rows, row_mask, labels[rows], dropout_rows)

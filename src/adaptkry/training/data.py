@@ -104,7 +104,7 @@ class TrainingData(Protocol):
         """Refuse a recipe that cannot be trained on these data."""
         ...
 
-    def check_options(self, options: BatchOptions) -> None:
+    def check_options(self, recipe: Recipe, options: BatchOptions) -> None:
         """Refuse options that have no effect on these data."""
         ...
 
@@ -214,8 +214,14 @@ class GraphData:
                 f"structure must be at most the number of nodes, {self.graph.nodes}; got {recipe.structure}. Use less."
             )
 
-    def check_options(self, options: BatchOptions) -> None:
-        """Refuse several processes, which need a basis folder."""
+    def check_options(self, recipe: Recipe, options: BatchOptions) -> None:
+        """Refuse several processes, which need a basis folder, and bfloat16 where kernels cannot compute with it."""
+        device = torch.device(options.device)
+        if recipe.dtype == "bfloat16" and (device.type != "cuda" or options.batch_size or not triton_kernels()):
+            given = f"batch_size {options.batch_size}" if device.type == "cuda" and options.batch_size else str(device)
+            raise ValueError(
+                f"dtype bfloat16 needs a CUDA GPU with Triton, and all rows in one batch; got {given}. Use float32."
+            )
         if options.group.size > 1:
             raise ValueError(
                 f"several processes can train on basis folders only; got {options.group.size} processes for the graph "
@@ -266,6 +272,8 @@ class GraphData:
                 f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "
                 "Leave it out."
             )
+        if batch_size and recipe.dtype == "bfloat16":
+            raise ValueError("dtype bfloat16 needs all rows in one batch; they do not fit in memory. Use float32.")
         inputs = model_inputs(self.graph, recipe, "cpu" if batch_size else device)
         nodes = self.graph.nodes if recipe.structure_layer else 0
         shape = ModelShape(recipe, len(inputs.terms), inputs.terms.shape[2], self.outputs, nodes)
@@ -276,6 +284,7 @@ class GraphData:
         else:
             is_padded = torch.device(device).type == "cuda" and triton_kernels() and recipe.reads_padded_columns
             terms = aligned_columns(inputs.terms) if is_padded else inputs.terms
+            terms = terms.bfloat16() if recipe.dtype == "bfloat16" else terms
             batches = FullBatch(terms, *data, inputs.operator, propagates_features=recipe.propagates)
         scaling = None if inputs.scaling is None else [part.tolist() for part in inputs.scaling]
         batching, hop_scale = {"batch_size": batch_size}, inputs.hop_scale.tolist()
@@ -322,8 +331,13 @@ class FolderData:
         check_task(recipe, self)
         stored_terms(self.folder, recipe)
 
-    def check_options(self, options: BatchOptions) -> None:
-        """Accept all options: each of them has an effect."""
+    def check_options(self, recipe: Recipe, options: BatchOptions) -> None:  # noqa: ARG002  as for graphs
+        """Refuse bfloat16, which is for graphs in memory: a basis folder has a type of its own."""
+        if recipe.dtype == "bfloat16":
+            raise ValueError(
+                f"dtype bfloat16 is for graphs in memory; got the basis folder of {self.name}. Store its basis as "
+                "bfloat16: adaptkry propagate --dtype bfloat16."
+            )
 
     def batch_size(self, recipe: Recipe, members: int, rows: int, options: BatchOptions) -> int | None:
         """Return the batch size of the options, if weights and a step fit in memory; slabs are small."""

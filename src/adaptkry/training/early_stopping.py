@@ -1,5 +1,7 @@
 """Early stopping: which members stop after an epoch."""
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -20,15 +22,22 @@ def stop_members(state: TrainingState, recipe: Recipe, patience: Tensor, loss: T
         loss: training loss of each member [b].
     """
     epoch = state["epoch"]
-    failed = state.running & ~torch.isfinite(loss)  # [b]
-    state["failed_epoch"].copy_(torch.where(failed, epoch, state["failed_epoch"]))
+    is_finite = loss.abs() < torch.inf  # [b] false for NaN
+    torch.where(state.running & ~is_finite, epoch, state["failed_epoch"], out=state["failed_epoch"])
+    state.running.logical_and_(is_finite)
     if recipe.stop == "never":
-        stops = torch.zeros_like(failed)
-    elif recipe.stop == "patience":
+        return
+    if recipe.stop == "patience":
         stops = (state["waited"] >= patience) & (epoch >= recipe.min_epochs)
     else:  # validation loss above its mean over the last WINDOW epochs
         curve = state["curve/validation_loss"]  # [epochs, b]
-        window = (epoch - WINDOW + torch.arange(WINDOW, device=epoch.device)).clamp(min=0)
+        window = (epoch - steps_back(epoch.device)).clamp(min=0)
         is_above = curve.index_select(0, epoch[None])[0] > curve.index_select(0, window).mean(0)
         stops = is_above & (epoch > max(WINDOW, recipe.min_epochs - 1))
-    state.running.copy_(state.running & ~failed & ~stops)
+    state.running.logical_and_(~stops)
+
+
+@cache
+def steps_back(device: torch.device) -> Tensor:
+    """Return WINDOW, ..., 1: the distances to the epochs before."""
+    return torch.arange(WINDOW, 0, -1, device=device)

@@ -23,15 +23,19 @@ def evaluate(
     task = shape.recipe.task
     score = RunningScore(metric, members, shape.classes, batches.device, task)
     group = batches.group if score.adds_up else SINGLE_PROCESS
-    loss_and_rows = torch.zeros(2, members, dtype=torch.float64, device=batches.device)  # sum over rows, row count
+    losses, masks = [], []  # [b] and [b, m, 1] per batch
     for batch in batches.validation():
-        row_mask = batch.row_mask.to(batch.terms.dtype)
-        logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, row_mask, batches.operator)
+        logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, batch.real, batches.operator)
         scores = logits if task == "classification" else predictions(task, logits, statistics)
         score.add(scores, batch.truth, batch.row_mask[:, :, 0])
-        rows = batch.row_mask.sum((1, 2)).double()  # [b]
-        # In float64 the product with a row count and the division by it are exact: one batch keeps its mean loss.
-        mean = mean_loss(shape.recipe.loss, logits, scaled(batch.truth, statistics), batch.row_mask[:, :, 0])
+        losses.append(mean_loss(shape.recipe.loss, logits, scaled(batch.truth, statistics), batch.real[:, :, 0]))
+        masks.append(batch.row_mask)
+    if len(losses) == 1 and group.size == 1:
+        return score.result(), losses[0].to(batches.dtype)
+    # In float64 the product with a row count and the division by it are exact.
+    loss_and_rows = torch.zeros(2, members, dtype=torch.float64, device=batches.device)  # sum over rows, row count
+    for mean, mask in zip(losses, masks, strict=True):
+        rows = mask.sum((1, 2)).double()  # [b]
         loss_and_rows += torch.stack([mean.double() * rows, rows])
     total, rows = group.sum(loss_and_rows)  # [b] each
     return score.result(group.sum), (total / rows).to(batches.dtype)

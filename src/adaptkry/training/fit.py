@@ -175,7 +175,7 @@ def fit(
     device = process_device(choose_device(device))
     trainings = len(recipes) * len(splits) * seeds * restarts
     asked = BatchOptions(device, batch_size, memory, ProcessGroup(size=process_count()))
-    source.check_options(asked)
+    source.check_options(shared, asked)
     rows = int(max(splits.train.sum(1).max(), splits.validation.sum(1).max()))
     fitting = source.batch_size(shared, trainings, rows, asked)
     members = make_members(recipes, splits, seeds * restarts, seed)

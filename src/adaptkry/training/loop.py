@@ -99,7 +99,7 @@ class GradientDescent:
             losses.append(loss)
         self._average_statistics()
         score, validation_loss = evaluate(self.shape, weights, statistics, self.batches, self.metric)  # [b] each
-        loss = self.group.mean(torch.stack(losses).mean(0))  # [b]
+        loss = self.group.mean(losses[0] if len(losses) == 1 else torch.stack(losses).mean(0))  # [b]
         self.keep_best(loss, score, validation_loss)
         stop_members(state, self.recipe, self.patience, loss)
         state["epoch"].add_(1)
@@ -115,16 +115,17 @@ class GradientDescent:
         }
         value = values[self.recipe.select]().to(torch.float32)  # [b] higher is better
         improved = value >= state["best_value"] if self.recipe.ties == "later" else value > state["best_value"]
-        improved = running & torch.isfinite(loss) & improved
+        improved = running & (loss.abs() < torch.inf) & improved  # a loss that is NaN is not below
         current = state.group("weights") | state.group("statistics")
-        for name, best in state.group("best").items():
-            torch.where(improved.reshape(-1, *[1] * (best.ndim - 1)), current[name], best, out=best)
-        for name, now in (("best_score", score), ("best_value", value), ("best_epoch", epoch)):
-            state[name].copy_(torch.where(improved, now, state[name]))
-        state["waited"].copy_(torch.where(improved, 0, state["waited"] + 1))
-        for name, now in (("loss", loss), ("validation", score), ("validation_loss", validation_loss)):
-            point = torch.where(running, now.float(), torch.nan)  # [b]
-            state[f"curve/{name}"].index_copy_(0, epoch[None], point[None])
+        current = {f"best/{name}": tensor for name, tensor in current.items()}
+        current |= {"best_score": score.float(), "best_value": value, "best_epoch": epoch}
+        for name, tensor in current.items():
+            best = state[name]
+            torch.where(improved.reshape(-1, *[1] * (best.ndim - 1)), tensor, best, out=best)
+        state["waited"].add_(1).masked_fill_(improved, 0)
+        points = torch.stack([loss.float(), score.float(), validation_loss.float()]).masked_fill(~running, torch.nan)
+        for name, point in zip(("loss", "validation", "validation_loss"), points[:, None], strict=True):
+            state[f"curve/{name}"].index_copy_(0, epoch[None], point)
 
     def _is_check_due(self, epoch: int, last_check: float) -> bool:
         every = CHECK_EVERY if self.batches.is_fixed else 1  # an epoch over slabs is long

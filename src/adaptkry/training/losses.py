@@ -10,7 +10,7 @@ from adaptkry.models import batched
 from adaptkry.models.dropout import DropoutState
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.spectral.operators import Operator
-from adaptkry.training.batches import Batch, Batches, Chunk
+from adaptkry.training.batches import Batch, Batches, Chunk, computing_dtype
 from adaptkry.training.correct_and_smooth import correct_and_smooth
 from adaptkry.training.process_group import ProcessGroup
 from adaptkry.training.tasks import scaled
@@ -50,7 +50,7 @@ def mean_loss(
         losses = binary_cross_entropy_with_logits(logits.to(targets.dtype), targets, reduction="none").mean(2)
         losses = losses.to(logits.dtype)
     else:
-        losses = cross_entropy(logits.transpose(1, 2), truth, reduction="none", ignore_index=-1)
+        losses = cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none", ignore_index=-1).view_as(truth)
         if label_smoothing is not None:
             scores = logits.log_softmax(2)
             smooth = -(scores if class_weight is None else scores * class_weight[:, None]).mean(2)
@@ -72,7 +72,7 @@ def batch_loss(
     label_smoothing: Tensor | None = None,
 ) -> Tensor:
     """Compute the training loss of each member [b]; `label_smoothing` is that of each member [b], None is 0."""
-    row_mask = batch.row_mask.to(batch.terms.dtype)
+    row_mask = batch.real
     if dropout.visible is not None:  # nodes whose labels are inputs are not fitted
         row_mask = row_mask * ~dropout.visible.gather(1, batch.rows)[:, :, None]
     logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, row_mask, operator, dropout)
@@ -171,7 +171,7 @@ def chunk_logits(
         if not len(numbers):
             continue
         rows = torch.arange(len(numbers), device=terms.device).expand(members, -1)
-        row_mask = torch.ones(*rows.shape, 1, dtype=terms.dtype, device=terms.device)
+        row_mask = torch.ones(*rows.shape, 1, dtype=computing_dtype(terms.dtype), device=terms.device)
         logits = batched.logits(shape, weights, weights, terms, rows, row_mask, operator)
         if alpha := shape.recipe.correct_and_smooth:
             assert operator is not None

@@ -298,21 +298,27 @@ class RunningScore:
         self.adds_up = self.metric.count is not None  # whether the counts of several processes can be added
         self.needs_comparable = self.metric.ranks_rows and task == "classification"
         self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        if self.metric.count is not None:
-            scores, rows = torch.zeros(members, 0, outputs, device=device), torch.zeros(members, 0, device=device)
-            truth = rows.long() if task == "classification" else scores
-            self.counts = self.metric.count(scores, truth, rows.bool())
+        self.empty = (members, outputs, device, task)  # what an empty part has
+        self.counts: Tensor | None = None
 
     def add(self, scores: Tensor, truth: Tensor, row_mask: Tensor) -> None:
         """Add rows: logits of classes or predictions of another task [b, m, c], their truth, and row_mask [b, m]."""
         if self.metric.count is not None:
-            self.counts += self.metric.count(scores, truth, row_mask)
+            counts = self.metric.count(scores, truth, row_mask)
+            self.counts = counts if self.counts is None else self.counts + counts
             return
         self.parts.append((comparable(scores) if self.needs_comparable else scores, truth, row_mask))
 
     def result(self, add_up: Callable[[Tensor], Tensor] = lambda counts: counts) -> Tensor:
         """Return the metric [b]; `add_up` adds the counts of other processes."""
         if self.metric.count is not None:
-            return self.metric.measure(add_up(self.counts))
+            return self.metric.measure(add_up(self._no_counts() if self.counts is None else self.counts))
         scores, truth, row_mask = (torch.cat(part, 1) for part in zip(*self.parts, strict=True))
         return self.metric.measure(scores, truth, row_mask)
+
+    def _no_counts(self) -> Tensor:
+        """Return the counts of no rows, as a process has that reads none."""
+        members, outputs, device, task = self.empty
+        scores, rows = torch.zeros(members, 0, outputs, device=device), torch.zeros(members, 0, device=device)
+        assert self.metric.count is not None
+        return self.metric.count(scores, rows.long() if task == "classification" else scores, rows.bool())

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from adaptkry.models.dropout import gpu_drop
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, to_columns, to_members, uniform
 from adaptkry.models.stages.label_inputs import label_columns, label_width
 from adaptkry.models.stages.norms import apply_norm, norm_weights
@@ -16,6 +17,8 @@ from adaptkry.spectral.kernels import triton_kernels
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
+
+BLOCK, BLOCKS = 128, 264  # size of a block of a product, and about the number of blocks that occupy a GPU
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,15 @@ class ResidualMLP(Stage):
         z = z if context.is_input_dropped else context.drop(z, "mlp_dropout", 1)
         for layer in range(recipe.layers):
             weight = context.weight(f"layer{layer}")  # [b, inputs, outputs]
-            x, z = z, product(z, weight)
+            is_last = layer == recipe.layers - 1
+            # Logits have float32 also where activations have bfloat16.
+            x, z = z, product(z.float() if is_last and z.dtype == torch.bfloat16 else z, weight)
             if layer == 0 and recipe.label_hops:
                 z = z + label_columns(context) @ context.weight("labels")
             if recipe.structure_layer and layer == 0:
                 z = z + structure_layer(context)
             x = x[..., : weight.shape[2]] if weight.shape[1] == weight.shape[2] else None
-            if layer < recipe.layers - 1:
+            if not is_last:
                 z = activated(z, x, context, layer)
             elif x is not None:
                 z = z + x
@@ -85,8 +90,7 @@ def activated(z: Tensor, x: Tensor | None, context: StageContext, layer: int) ->
             scale, shift = (context.weight(f"norm{layer}_{name}") for name in ("scale", "shift"))
             running = [context.statistics[f"norm{layer}_{name}"] for name in ("mean", "variance")]
             batch_norm = fused.BatchNorm(*running, is_training=state is not None)
-        is_active = state is not None and state.is_active("mlp_dropout")
-        drop = state.gpu.drop("mlp_dropout", layer + 3) if is_active else None
+        drop = gpu_drop(state, "mlp_dropout", layer + 3)
         return fused.TritonHiddenLayer.apply(z, x, scale, shift, batch_norm, context.row_mask, drop)
     z = apply_norm(z, context, layer)
     return context.drop(torch.relu(z if x is None else z + x), "mlp_dropout", layer + 2)
@@ -94,8 +98,43 @@ def activated(z: Tensor, x: Tensor | None, context: StageContext, layer: int) ->
 
 def product(z: Tensor, weight: Tensor) -> Tensor:
     """Compute z W where z [b, m, h] may have more columns than W has rows, as on GPUs; these are 0."""
+    if z.is_cuda:
+        return GpuProduct.apply(z, weight)  # type: ignore[return-value]
     extra = z.shape[2] - weight.shape[1]
     return z @ (pad(weight, (0, 0, 0, extra)) if extra else weight)
+
+
+class GpuProduct(torch.autograd.Function):
+    """The same on a GPU, in the type of z; the gradient of W is the sum of those of several parts of the rows.
+
+    One product over all rows would have fewer blocks than the GPU has processors.
+    """
+
+    @staticmethod
+    def forward(ctx, z: Tensor, weight: Tensor) -> Tensor:  # type: ignore[override]
+        padded = pad(weight, (0, 0, 0, z.shape[2] - weight.shape[1])).to(z.dtype)
+        ctx.save_for_backward(z, padded)
+        ctx.inputs, ctx.dtype = weight.shape[1], weight.dtype
+        return z @ padded
+
+    @staticmethod
+    def backward(ctx, push: Tensor):  # type: ignore[override]
+        z, weight = ctx.saved_tensors
+        parts = row_parts(z.shape, weight.shape[2]) if z.stride(0) else 1  # members may share z
+        b, push = len(z), push.contiguous()
+        split = [t.reshape(b * parts, -1, t.shape[2]) for t in (z, push)]
+        of_parts = (split[0].transpose(1, 2) @ split[1]).view(b, parts, *weight.shape[1:])
+        of_weight = of_parts[:, 0].to(ctx.dtype) if parts == 1 else of_parts.sum(1, dtype=ctx.dtype)
+        return (push @ weight.transpose(1, 2) if ctx.needs_input_grad[0] else None), of_weight[:, : ctx.inputs]
+
+
+def row_parts(shape: torch.Size, outputs: int) -> int:
+    """Return the number of equal parts, at most 16, into which the rows of z [b, m, h] are divided on a GPU."""
+    b, m, inputs = shape
+    blocks, parts = b * -(-inputs // BLOCK) * -(-outputs // BLOCK), 1
+    while parts < 16 and m % (2 * parts) == 0 and m // (2 * parts) >= BLOCK and 2 * parts * blocks <= BLOCKS:
+        parts *= 2
+    return parts
 
 
 def structure_layer(context: StageContext) -> Tensor:

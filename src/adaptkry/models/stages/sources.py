@@ -109,7 +109,8 @@ class CombineHops(Stage):
             weights = gate(context)[:, :, None] * weights[:, None, None]  # [b, m, 1, T]
         elif weights.ndim == 3:
             weights = weights[:, None]  # [b, 1, d, T]
-        return weighted_sum(weights, context.terms, context.rows, context.dropout, context.output_dropout)
+        dtype = torch.bfloat16 if recipe.dtype == "bfloat16" and context.terms.is_cuda else None
+        return weighted_sum(weights, context.terms, context.rows, context.dropout, context.output_dropout, dtype)
 
 
 MAPS = LinearPerHop("hidden")

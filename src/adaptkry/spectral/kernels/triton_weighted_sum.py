@@ -25,6 +25,8 @@ MEMBERS = 5  # that a program reads the terms for: splits usually come in fives 
 FORWARD_COLUMNS, FORWARD_WARPS = 256, 2  # columns and warps per program
 BACKWARD_COLUMNS, BACKWARD_WARPS = 32, 1
 NODES_PER_PROGRAM = 24  # of the backward pass
+FACTOR0, FACTOR1 = tl.constexpr(0x2C1B3C6D), tl.constexpr(0x297A2D39)  # of the four words
+FACTOR2, FACTOR3 = tl.constexpr(0x85EBCA6B), tl.constexpr(0xC2B2AE35)
 NUMBERS = tl.constexpr(0x1FF7FDFF)  # the bits of three numbers of 9 bits; a carry goes to bit 9, 19 or 29
 
 
@@ -227,11 +229,11 @@ class TritonSumAtRows(torch.autograd.Function):
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx, w: Tensor, basis: Tensor, rows: Tensor, terms: Drop | None, sums: Drop | None
+        ctx, w: Tensor, basis: Tensor, rows: Tensor, terms: Drop | None, sums: Drop | None, dtype: torch.dtype
     ) -> Tensor:
         (T, n, d), (b, m), groups = basis.shape, rows.shape, triton.cdiv(basis.shape[0], TERMS)
         places, padding = places_of(rows, n)
-        out, kept = w.new_empty(b, m, d), None
+        out, kept = w.new_empty(b, m, d, dtype=dtype), None
         drop = terms or sums
         if terms:
             w = w * terms.rates.scales9[:, None]
@@ -243,7 +245,8 @@ class TritonSumAtRows(torch.autograd.Function):
             *((terms.layer, terms.rates.thresholds9) if terms else (0, None)),
             *((sums.layer, sums.rates.thresholds32, sums.rates.scales) if sums else (0, None, None)), out, kept,
             n, d, m, b, T, groups, parts, blocks,
-            terms is not None, sums is not None, TERMS, MEMBERS, FORWARD_COLUMNS, index_type(basis, out, kept), num_warps=FORWARD_WARPS,
+            terms is not None, sums is not None, TERMS, MEMBERS, FORWARD_COLUMNS, index_type(basis, out, kept),
+            num_warps=FORWARD_WARPS,
         )  # fmt: skip
         ctx.save_for_backward(basis, places, kept)
         ctx.terms, ctx.sums, ctx.rows = terms, sums, m
@@ -262,10 +265,11 @@ class TritonSumAtRows(torch.autograd.Function):
         _sum_backward[(chunks * blocks * groups * parts,)](
             gradient.contiguous(), basis, places, ctx.sums.rates.scales if ctx.sums else None, kept, partial,
             n, d, ctx.rows, b, T, groups, parts, blocks, ctx.terms is not None, ctx.sums is not None,
-            TERMS, MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, index_type(basis, gradient, kept), num_warps=BACKWARD_WARPS,
+            TERMS, MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, index_type(basis, gradient, kept),
+            num_warps=BACKWARD_WARPS,
         )  # fmt: skip
         result = partial.sum(0)[:, :T]
-        return result * ctx.terms.rates.scales9[:, None] if ctx.terms else result, None, None, None, None
+        return result * ctx.terms.rates.scales9[:, None] if ctx.terms else result, None, None, None, None, None
 
 
 def index_type(*tensors: Tensor | None) -> tl.dtype:
