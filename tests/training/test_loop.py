@@ -11,6 +11,7 @@ from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.models.weighted_sum import terms_at_rows
+from adaptkry.training import loop
 from adaptkry.training.batches import FullBatch, InMemoryTerms, SlabBatches, SlabPlan, padded_rows
 from adaptkry.training.cuda_graph import RecordedEpoch
 from adaptkry.training.loop import GradientDescent
@@ -413,6 +414,37 @@ def test_every_member_epoch_and_process_draws_its_own_random_numbers():
             found._reseed(epoch)
             drawn += [generator.initial_seed() for generator in found.generators]
     assert len({*seeds, *drawn}) == 5 * len(MEMBERS)
+
+
+def stopping_training(share, monkeypatch):
+    monkeypatch.setattr(loop, "RUNNING_SHARE", share)
+    patient = [changed(one, patience=1 + 8 * i) for i, one in enumerate(MEMBERS)]
+    return make_training(replace(RECIPE, epochs=80, select="loss"), patient)
+
+
+def test_members_that_stopped_are_left_out_and_the_others_do_not_notice(monkeypatch):
+    monkeypatch.setattr(loop, "CHECK_EVERY", 4)
+    sizes, whole = [], stopping_training(0.0, monkeypatch)
+    one_epoch = GradientDescent.one_epoch
+    monkeypatch.setattr(
+        GradientDescent, "one_epoch", lambda part, *rest: (sizes.append(len(part.members)), one_epoch(part, *rest))
+    )
+    whole.run()
+    assert set(sizes) == {len(MEMBERS)}
+    assert len(set((~whole.state["curve/loss"].isnan()).sum(0).tolist())) > 2  # members stop at different epochs
+    del sizes[:]
+    found = stopping_training(0.9, monkeypatch)
+    found.run()
+    assert len(set(sizes)) > 2
+    interrupted = stopping_training(0.9, monkeypatch)
+    interrupted.run([lambda state: int(state.running.sum()) <= len(MEMBERS) // 2])
+    resumed = stopping_training(0.9, monkeypatch)
+    resumed.restore({name: t.clone() for name, t in interrupted.checkpoint().items()})
+    resumed.run()
+    for name, expected in whole.state.tensors.items():
+        if name.startswith(("best", "curve/", "failed", "epoch", "running")):
+            torch.testing.assert_close(found.state[name], expected, rtol=1e-9, atol=1e-12, equal_nan=True)
+            assert torch.equal(resumed.state[name].nan_to_num(), found.state[name].nan_to_num()), name
 
 
 @pytest.mark.parametrize("min_epochs", [0, 35])

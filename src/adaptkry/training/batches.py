@@ -12,6 +12,7 @@ Shapes: b members, s splits, n rows in all, m rows per member in a batch, T term
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -47,10 +48,11 @@ class Batch:
         """1 for real rows and 0 for padding, in the type of arithmetic: [b, m, 1]."""
         return self.row_mask.to(computing_dtype(self.terms.dtype))
 
-    def of(self, members: slice) -> "Batch":
+    def of(self, members: slice | Tensor) -> "Batch":
         """Return the batch of some members."""
-        parts = (part[members] for part in (self.rows, self.row_mask, self.truth, self.dropout_rows))
-        return Batch(self.terms, *parts)  # type: ignore[arg-type]
+        rows, row_mask, truth = (part[members] for part in (self.rows, self.row_mask, self.truth))
+        numbers = range(len(self.rows))[members] if isinstance(members, slice) else members.tolist()
+        return Batch(self.terms, rows, row_mask, truth, [self.dropout_rows[i] for i in numbers])
 
 
 Chunk = tuple[Tensor, Tensor]  # terms [T, m, d] and their row numbers [m]
@@ -130,6 +132,12 @@ class FullBatch:
         # A model that propagates features applies dropout at all nodes, not only at those of the mask.
         dropout_rows = [self.terms.shape[1]] * len(mask) if self.all_nodes else mask.sum(1).tolist()
         return Batch(self.terms, rows, row_mask, labels[rows], dropout_rows)
+
+    def of(self, members: Tensor) -> "FullBatch":
+        """Return the batches of some members."""
+        part = copy(self)
+        part._batches = {name: batch.of(members) for name, batch in self._batches.items()}
+        return part
 
     def train(self, epoch: int) -> Iterator[Batch]:  # noqa: ARG002  the same in every epoch
         """Yield one step."""

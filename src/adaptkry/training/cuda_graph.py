@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-WARM_UP = 3  # epochs before the recording, in which kernels are compiled and memory is allocated
+WARM_UP = 1  # epochs before the recording, in which kernels are compiled and tables are made
 
 
 class RecordedEpoch:

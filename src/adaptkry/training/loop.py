@@ -2,12 +2,14 @@
 
 Nothing in an epoch waits for the device: scores, best weights, stopping and even the epoch counter are tensors that
 change in place, and the host reads them only every `CHECK_EVERY` epochs. On a GPU an epoch can therefore be recorded
-once and replayed (`cuda_graph.py`). A member that has stopped keeps computing, but its best weights do not change.
+once and replayed (`cuda_graph.py`). A member that has stopped keeps computing, but its best weights do not change; once
+many have stopped, the others go on without them.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 
 import numpy as np
 import torch
@@ -18,7 +20,7 @@ from adaptkry.models.dropout import DropoutState, GpuDropout, random_half
 from adaptkry.models.recipe import DROPOUT_RATES, OPTIMISER_SETTINGS
 from adaptkry.models.stages import ModelShape, initial_statistics
 from adaptkry.training.adam import adam_step
-from adaptkry.training.batches import Batch, Batches
+from adaptkry.training.batches import Batch, Batches, FullBatch
 from adaptkry.training.cuda_graph import RecordedEpoch
 from adaptkry.training.early_stopping import stop_members
 from adaptkry.training.evaluation import evaluate
@@ -27,6 +29,7 @@ from adaptkry.training.metrics import pick_metric
 from adaptkry.training.state import Member, TrainingState, initial_state
 
 CHECK_EVERY = 20  # epochs between two checks, in which the host reads the state
+RUNNING_SHARE = 0.6  # members that have stopped are left out once at most this share still runs
 CHECK_SECONDS = 2.0  # at most this long between checks: slow epochs are worth a checkpoint each
 
 Callback = Callable[[TrainingState], object]  # if it returns True, the training ends
@@ -57,34 +60,85 @@ class GradientDescent:
         self.shape, self.recipe, self.batches, self.metric = shape, shape.recipe, batches, metric
         self.score_sign = 1 if pick_metric(metric, self.recipe.task).greater_is_better else -1
         self.members, self.group, self.device = list(members), batches.group, batches.device
+        self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
+        self.state = initial_state(shape, members, batches.dtype, self.device, dict(fixed or {}))
+        self.recorded: RecordedEpoch | None = None
+        self._settings_of_members()
+
+    def _settings_of_members(self) -> None:
+        """Collect the settings in which members differ."""
+        members = self.members
         self.rates = {name: self._per_member(name) for name in OPTIMISER_SETTINGS}
         self.patience = self._per_member("patience")
         is_smoothed = any(m.recipe.label_smoothing for m in members)
         self.label_smoothing = self._per_member("label_smoothing") if is_smoothed else None
         self.dropout_rates = {name: [getattr(m.recipe, name) for m in members] for name in DROPOUT_RATES}
-        self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.gpu_dropout = self._gpu_dropout()
-        self.can_record = self.gpu_dropout is not None and batches.is_fixed
         self.seeds = torch.tensor([m.seed for m in members], device=self.device)
-        self.state = initial_state(shape, members, batches.dtype, self.device, dict(fixed or {}))
+
+    @property
+    def can_record(self) -> bool:
+        """Whether epochs can be recorded on a GPU; False once that has failed."""
+        is_fixed = self.gpu_dropout is not None and self.batches.is_fixed
+        return is_fixed if self.recorded is None else self.recorded.can_record
 
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
         """Train until every member has stopped or a callback returns True; callbacks are called at every check."""
-        callbacks = list(callbacks)
+        callbacks, epochs = list(callbacks), self.recipe.epochs
         with tensor_float_32(), reused_memory() if self.device.type == "cpu" else nullcontext():
-            loss_and_gradients = self.gradient_function()
-            train_epoch = lambda epoch: self.one_epoch(epoch, loss_and_gradients)  # noqa: E731
-            recorded = RecordedEpoch(train_epoch) if self.can_record else None
-            last_check = time.monotonic()
-            for epoch in range(self.state.epoch, self.recipe.epochs):
-                (recorded or train_epoch)(epoch)
+            part, last_check = self._active_part(), time.monotonic()
+            train_epoch = part._epoch_function()
+            for epoch in range(self.state.epoch, epochs):
+                train_epoch(epoch)
                 if self._is_check_due(epoch, last_check):
+                    if part is not self:
+                        self.state.update(self.state["active"].nonzero()[:, 0], part.state)
+                    is_smaller = self._leave_out_stopped(epoch)
                     answers = [callback(self.state) for callback in callbacks]
                     last_check = time.monotonic()
                     if True in answers or not bool(self.state.running.any()):
                         break
-        self.can_record = recorded is not None and recorded.can_record
+                    if is_smaller:
+                        part.release()
+                        part = self._active_part()
+                        train_epoch = part._epoch_function()
         return self.state
+
+    def _epoch_function(self) -> Callable[[int], None]:
+        """Return the function that trains an epoch: on a GPU it is recorded once, and then replayed."""
+        loss_and_gradients = self.gradient_function()
+        train_epoch = lambda epoch: self.one_epoch(epoch, loss_and_gradients)  # noqa: E731
+        self.recorded = RecordedEpoch(train_epoch) if self.can_record else None
+        return self.recorded or train_epoch
+
+    def release(self) -> None:
+        """Free the memory of a recorded epoch."""
+        if self.recorded:
+            self.recorded.graph = None
+
+    def _leave_out_stopped(self, epoch: int) -> bool:
+        """Leave out the members that have stopped, if only few others are active; return whether this was done.
+
+        It depends on the epoch, not on the time, and is in the checkpoint, so that a resumed training does the same.
+        """
+        running, active = self.state.running, self.state["active"]
+        is_due = (epoch + 1) % CHECK_EVERY == 0 and isinstance(self.batches, FullBatch)
+        if not is_due or not 0 < float(running.sum()) <= RUNNING_SHARE * float(active.sum()):
+            return False
+        active.copy_(running)
+        return True
+
+    def _active_part(self) -> "GradientDescent":
+        """Return the training of the active members: itself, or one with a part of its batches and state."""
+        active = self.state["active"].nonzero()[:, 0]
+        if len(active) == len(self.members) or not isinstance(self.batches, FullBatch):
+            return self
+        part, members = copy(self), active.tolist()
+        part.members = [self.members[i] for i in members]
+        part.generators = [self.generators[i] for i in members]
+        part.batches, part.state = self.batches.of(active), self.state.of(active)
+        part._settings_of_members()
+        return part
 
     def one_epoch(self, epoch: int, loss_and_gradients: LossAndGradients) -> None:
         """Train, validate and keep the best weights. A full batch does not use the number of the epoch."""
@@ -186,7 +240,7 @@ class GradientDescent:
         for i, generator in enumerate(self.generators):
             generator.set_state(tensors[f"generator/{i}"].cpu())
         rest = {name: t.to(self.device) for name, t in tensors.items() if not name.startswith("generator/")}
-        self.state = TrainingState(rest, self.state.epochs)
+        self.state = TrainingState({"active": self.state["active"]} | rest, self.state.epochs)
 
 
 @contextmanager

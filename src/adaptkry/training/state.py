@@ -39,6 +39,22 @@ class TrainingState:
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
+    def of(self, members: Tensor) -> "TrainingState":
+        """Return a copy of the state of some members."""
+        return TrainingState(
+            {
+                name: t if t.ndim == 0 else t.index_select(member_axis(name), members)
+                for name, t in self.tensors.items()
+            },
+            self.epochs,
+        )
+
+    def update(self, members: Tensor, other: "TrainingState") -> None:
+        """Copy the state of some members from one that holds only them."""
+        for name, t in other.tensors.items():
+            if t.ndim:
+                self.tensors[name].index_copy_(member_axis(name), members, t)
+
     @property
     def epoch(self) -> int:
         """Number of finished epochs; on a GPU, reading it waits for the device."""
@@ -53,6 +69,11 @@ class TrainingState:
     def best_score(self) -> Tensor:
         """Validation score at the best epoch [b]; minus infinity before the first epoch."""
         return self.tensors["best_score"]
+
+
+def member_axis(name: str) -> int:
+    """Return the axis of members of a tensor of that name."""
+    return 1 if name.startswith("curve/") else 0
 
 
 def initial_state(
@@ -77,6 +98,7 @@ def initial_state(
         "failed_epoch": torch.full((b,), -1),
         "waited": torch.zeros(b, dtype=torch.long),  # epochs since the last improvement
         "running": torch.ones(b, dtype=torch.bool),
+        "active": torch.ones(b, dtype=torch.bool),  # still in the batch; others have stopped and were left out
         "epoch": torch.zeros((), dtype=torch.long),  # finished epochs
         "steps": torch.zeros((), dtype=torch.long),  # finished steps of Adam
     }

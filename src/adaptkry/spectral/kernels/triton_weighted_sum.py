@@ -1,8 +1,9 @@
 """Weighted sums of a precomputed basis at the rows of each member on a GPU, in Triton.
 
-A program reads the terms at a node once for several members, of those that have the node among their rows: no array for
-all nodes and members is written. Programs of other members at the same node run next to it, so that they find the terms
-in the cache. The backward pass does the same in reverse, and loads the numbers of the next node while it adds.
+A program reads the terms at a node once, for all members that have the node among their rows: no array for all nodes
+and members is written. The backward pass does the same in reverse for a few members at a time, whose sums fit in
+registers; programs of other members at the same nodes run next to it, so that they find the terms in the cache. It
+loads the numbers of the next node while it adds.
 
 Dropout of the entries of terms needs one decision per entry and member. A random word of 32 bits gives three, for three
 terms, by one addition: it has three numbers of 9 bits with a free bit above each, into which the sum with 512 minus the
@@ -16,15 +17,14 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
 
 TERMS = 12  # of a group: those that four random words decide about
-MEMBERS = 5  # that a program reads the terms for: splits usually come in fives or tens
-FORWARD_COLUMNS, FORWARD_WARPS = 256, 2  # columns and warps per program
-BACKWARD_COLUMNS, BACKWARD_WARPS = 32, 1
-NODES_PER_PROGRAM = 24  # of the backward pass
+MEMBERS = 5  # of a program of the backward pass: splits usually come in fives or tens
+BACKWARD_COLUMNS, NODES_PER_PROGRAM = 64, 16  # of the backward pass
 FACTOR0, FACTOR1 = tl.constexpr(0x2C1B3C6D), tl.constexpr(0x297A2D39)  # of the four words
 FACTOR2, FACTOR3 = tl.constexpr(0x85EBCA6B), tl.constexpr(0xC2B2AE35)
 NUMBERS = tl.constexpr(0x1FF7FDFF)  # the bits of three numbers of 9 bits; a carry goes to bit 9, 19 or 29
@@ -33,81 +33,74 @@ NUMBERS = tl.constexpr(0x1FF7FDFF)  # the bits of three numbers of 9 bits; a car
 SIZES = ["n", "m", "members", "T", "groups", "parts", "blocks"]
 
 
+@triton.jit
+def _decisions(number, least):
+    """Twelve decisions [BLOCK] from a random number each, as four words with three carries: at bits 9, 19 and 29."""
+    words = ()
+    for q in tl.static_range(4):
+        word = number * (FACTOR0 if q == 0 else FACTOR1 if q == 1 else FACTOR2 if q == 2 else FACTOR3)
+        word = (word ^ (word >> 15)) & NUMBERS
+        words = words + (word.to(tl.int32, bitcast=True) + least,)
+    return words
+
+
+@triton.jit
+def _packed(words):
+    """The carries of four words as the lowest twelve bits: bit 4 f + q is number f of word q."""
+    carried = (words[0] >> 9) & 0x100401
+    for q in tl.static_range(1, 4):
+        carried |= (words[q] >> (9 - q)) & (0x100401 << q)
+    return (carried & 0xF) | ((carried >> 6) & 0xF0) | ((carried >> 12) & 0xF00)
+
+
 @triton.jit(do_not_specialize=[*SIZES, "layer", "sum_layer"])  # one compilation for all sizes
 def _sum_forward(
-    w, basis, places, padding, seeds, step, layer, thresholds, sum_layer, sum_thresholds, sum_scales, out, kept,
-    n, d, m, members, T, groups, parts, blocks,
-    DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr,
-    TERMS: tl.constexpr, MEMBERS: tl.constexpr, BLOCK: tl.constexpr, INT: tl.constexpr,
+    w, basis, places, padding, seeds, step, layer, thresholds, sum_layer, sum_thresholds, sum_scales, sums, out, kept,
+    n, d, m, members, T, groups, blocks,
+    DROPS_TERMS: tl.constexpr, DROPS_SUM: tl.constexpr, TERMS: tl.constexpr, BLOCK: tl.constexpr, INT: tl.constexpr,
 ):  # fmt: skip
-    """out[b, r] = drop(sum_k w[b, k] drop(F_k[node])) for MEMBERS members b that have the node as their row r."""
-    first = (tl.program_id(0) % parts) * MEMBERS
-    block = (tl.program_id(0) // parts) % blocks
-    node = (tl.program_id(0) // parts // blocks).to(INT)
-    c = block * BLOCK + tl.arange(0, BLOCK)
+    """out[b, r] = drop(sum_k w[b, k] drop(F_k[node])) for every member b that has the node as its row r."""
+    node = (tl.program_id(0) // blocks).to(INT)
+    c = (tl.program_id(0) % blocks) * BLOCK + tl.arange(0, BLOCK)
     inside = c < d
-    rows = ()
-    totals = ()
-    term_seeds = ()
-    sums_kept = ()
-    for i in tl.static_range(MEMBERS):
-        b = tl.minimum(first + i, members - 1)
-        r = tl.load(places + node * members + b, mask=(first + i < members) & (node < n), other=-1)
-        rows = rows + (r,)
-        totals = totals + (tl.zeros((BLOCK,), dtype=tl.float32),)
-        if DROPS_TERMS:
-            term_seeds = term_seeds + (seed_of(seeds, step, layer, b),)
-        if DROPS_SUM:
-            word = number_at(seed_of(seeds, step, sum_layer, b), r * d + c)
-            sums_kept = sums_kept + (word >= tl.load(sum_thresholds + b).to(tl.uint32, bitcast=True),)
     for g in range(groups):
         values = ()
         for j in tl.static_range(TERMS):
             at = basis + (node + (g * TERMS + j) * n) * d + c
             is_there = inside & (node < n) & (g * TERMS + j < T)
             values = values + (tl.load(at, mask=is_there, other=0.0).to(tl.float32),)
-        added = ()
-        for i in tl.static_range(MEMBERS):
-            b = first + i
-            r = rows[i]
-            total = totals[i]
+        for b in range(members):
+            r = tl.load(places + node * members + b, mask=node < n, other=-1)
             if r >= 0:
+                row = r.to(INT) + b * m
+                total = tl.zeros((BLOCK,), dtype=tl.float32)
+                if g > 0:
+                    total = tl.load(sums + row * d + c, mask=inside)
                 bits = c * 0
                 if DROPS_TERMS:
                     least = (512 - tl.load(thresholds + b)) * 0x100401  # for each of the three numbers
-                    number = number_at(term_seeds[i], (g * m + r) * d + c)
-                    words = ()
-                    for q in tl.static_range(4):
-                        word = number * (
-                            0x2C1B3C6D if q == 0 else 0x297A2D39 if q == 1 else 0x85EBCA6B if q == 2 else 0xC2B2AE35
-                        )
-                        word = (word ^ (word >> 15)) & NUMBERS
-                        words = words + (word.to(tl.int32, bitcast=True) + least,)
-                    carried = (words[0] >> 9) & 0x100401
-                    for q in tl.static_range(1, 4):
-                        carried |= (words[q] >> (9 - q)) & (0x100401 << q)
-                    bits = ((carried & 0xF) | ((carried >> 6) & 0xF0) | ((carried >> 12) & 0xF00)) << 1
+                    number = number_at(seed_of(seeds, step, layer, b), (g * m + r) * d + c)
+                    words = _decisions(number, least)
+                    bits = _packed(words) << 1
                 for j in tl.static_range(TERMS):
-                    weight = tl.load(w + b * T + g * TERMS + j, mask=g * TERMS + j < T, other=0.0)
+                    weight = tl.load(w + (b * groups + g) * TERMS + j)
                     if DROPS_TERMS:
                         weight = tl.where((words[j % 4] & (512 << (10 * (j // 4)))) != 0, weight, 0.0)
                     total += weight * values[j]
                 if DROPS_SUM:
-                    bits |= tl.where(sums_kept[i], 1, 0)
+                    number = number_at(seed_of(seeds, step, sum_layer, b), r * d + c)
+                    is_kept = number >= tl.load(sum_thresholds + b).to(tl.uint32, bitcast=True)
+                    bits |= tl.where(is_kept, 1, 0)
                 if DROPS_TERMS or DROPS_SUM:
-                    row = r.to(INT) + b * m
                     tl.store(kept + (row * groups + g) * d + c, bits.to(kept.dtype.element_ty), mask=inside)
-            added = added + (total,)
-        totals = added
-    for i in tl.static_range(MEMBERS):
-        b = first + i
-        r = rows[i]
-        if r >= 0:
-            total = totals[i]
-            if DROPS_SUM:
-                total = tl.where(sums_kept[i], total * tl.load(sum_scales + b), 0.0)
-            tl.store(out + (r.to(INT) + b * m) * d + c, total, mask=inside)
-        if (b < members) & (node < m):  # the row of that number
+                if g < groups - 1:
+                    tl.store(sums + row * d + c, total, mask=inside)
+                else:
+                    if DROPS_SUM:
+                        total = tl.where(is_kept, total * tl.load(sum_scales + b), 0.0)
+                    tl.store(out + row * d + c, total, mask=inside)
+    if node < m:  # the row of that number
+        for b in range(members):
             if tl.load(padding + node * members + b):
                 tl.store(out + (node + b * m) * d + c, tl.zeros((BLOCK,), dtype=tl.float32), mask=inside)
 
@@ -239,14 +232,16 @@ class TritonSumAtRows(torch.autograd.Function):
             w = w * terms.rates.scales9[:, None]
         if drop:  # a bit for the sum, and one for each term
             kept = torch.empty(b, m, groups, d, dtype=torch.int16 if terms else torch.int8, device=w.device)
-        parts, blocks = triton.cdiv(b, MEMBERS), triton.cdiv(d, FORWARD_COLUMNS)
-        _sum_forward[(max(n, m) * blocks * parts,)](
-            w.contiguous(), basis, places, padding, *(drop[:2] if drop else (None, None)),
+        columns, warps = (128, 2) if terms else (256, 2)  # per program
+        blocks = triton.cdiv(d, columns)
+        # Sums over several groups of terms are added in float32.
+        partial = out if groups == 1 or dtype == torch.float32 else torch.empty_like(out, dtype=torch.float32)
+        _sum_forward[(max(n, m) * blocks,)](
+            pad(w, (0, groups * TERMS - T)).contiguous(), basis, places, padding, *(drop[:2] if drop else (None, None)),
             *((terms.layer, terms.rates.thresholds9) if terms else (0, None)),
-            *((sums.layer, sums.rates.thresholds32, sums.rates.scales) if sums else (0, None, None)), out, kept,
-            n, d, m, b, T, groups, parts, blocks,
-            terms is not None, sums is not None, TERMS, MEMBERS, FORWARD_COLUMNS, index_type(basis, out, kept),
-            num_warps=FORWARD_WARPS,
+            *((sums.layer, sums.rates.thresholds32, sums.rates.scales) if sums else (0, None, None)),
+            partial, out, kept, n, d, m, b, T, groups, blocks,
+            terms is not None, sums is not None, TERMS, columns, index_type(basis, out, kept), num_warps=warps,
         )  # fmt: skip
         ctx.save_for_backward(basis, places, kept)
         ctx.terms, ctx.sums, ctx.rows = terms, sums, m
@@ -266,7 +261,7 @@ class TritonSumAtRows(torch.autograd.Function):
             gradient.contiguous(), basis, places, ctx.sums.rates.scales if ctx.sums else None, kept, partial,
             n, d, ctx.rows, b, T, groups, parts, blocks, ctx.terms is not None, ctx.sums is not None,
             TERMS, MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, index_type(basis, gradient, kept),
-            num_warps=BACKWARD_WARPS,
+            num_warps=1,
         )  # fmt: skip
         result = partial.sum(0)[:, :T]
         return result * ctx.terms.rates.scales9[:, None] if ctx.terms else result, None, None, None, None, None
