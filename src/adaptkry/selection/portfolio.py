@@ -37,9 +37,10 @@ def portfolio(
         name = shape["base"]
         if (shape.get("directed") and not data.graph.is_directed) or (name == "published" and published is None):
             continue
-        if width > shape.get("max_columns", width):
+        if width > shape.get("max_columns", width) or (shape.get("published") and not data.has_published(name)):
             continue
-        base = {"published": published, "suggested": suggested}.get(name) or method_recipe(data, name, suggested)
+        base = {"published": published, "suggested": suggested}.get(name)
+        base = base or (data.recipe(name) if shape.get("published") else method_recipe(data, name, suggested))
         changes = {name: value for name, value in shape.items() if name in SETTINGS_OF_RECIPES}
         if "structure" in changes:
             changes["structure"] = min(changes["structure"], data.graph.nodes // 4)

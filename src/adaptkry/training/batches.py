@@ -30,7 +30,7 @@ DEFAULT_BATCH_SIZE = 8192  # rows per step
 SLAB_BYTES = 64 * 2**20  # size of a slab, unless a batch is larger
 COLUMNS_ALIGNED = 16  # numbers: 32 bytes in bfloat16, 64 in float32
 ROWS_ALIGNED = 64  # rows of a full batch on a GPU, which divides products over rows into equal parts
-CHUNK_ROWS = 512  # rows predicted at once
+CHUNK_ROWS, GPU_CHUNK_ROWS = 512, 4096  # rows predicted at once
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,8 @@ def aligned_columns(terms: Tensor) -> Tensor:
 def term_chunks(terms: Tensor, operator: Operator | None, device: torch.device | str) -> Iterator[Chunk]:
     """Yield terms [T, n, d] a few rows at a time to save memory; an operator needs all of them at once."""
     n = terms.shape[1]
-    for rows in torch.arange(n).split(CHUNK_ROWS if operator is None else n):
+    most = GPU_CHUNK_ROWS if torch.device(device).type == "cuda" else CHUNK_ROWS
+    for rows in torch.arange(n).split(most if operator is None else n):
         yield (terms[:, rows.to(terms.device)].to(device) if operator is None else terms), rows
 
 

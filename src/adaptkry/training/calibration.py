@@ -230,19 +230,26 @@ def measured(calibration: Calibration, test: Sequence[Predictions]) -> dict[str,
         errors = [expected_calibration_error(p, one.classes) for p, one in zip(found, test, strict=True)]
         facts[f"error_{when}"] = sum(errors) / len(errors)
         facts[f"reliability_{when}"] = reliability(torch.cat(found), classes)
-    facts["sets"] = [measured_sets(calibration, test, kind, level) for kind in SET_SCORES for level in MEASURED_LEVELS]
+    facts["sets"] = [row for kind in SET_SCORES for row in measured_sets(calibration, test, kind)]
     return facts
 
 
-def measured_sets(calibration: Calibration, test: Sequence[Predictions], kind: str, level: float) -> dict[str, Any]:
-    """Return coverage, mean size and share of empty sets on the test nodes of each model, averaged over models."""
-    rows = []
-    for model, T, q in zip(test, calibration.temperatures, calibration.thresholds(level, kind), strict=True):
-        sets = set_scores(kind, (model.logits / T).softmax(1), model.numbers) <= q  # [m, c]
-        covered = sets.gather(1, model.classes[:, None]).double().mean()
-        rows.append([float(covered), float(sets.sum(1).double().mean()), float((~sets.any(1)).double().mean())])
-    coverage, size, empty = torch.tensor(rows).double().mean(0).tolist()
-    return {"kind": kind, "level": level, "coverage": coverage, "size": size, "empty": empty}
+def measured_sets(calibration: Calibration, test: Sequence[Predictions], kind: str) -> list[dict[str, Any]]:
+    """Return coverage, mean size and share of empty sets on the test nodes, averaged over models, for each level."""
+    scores = [
+        set_scores(kind, (model.logits / T).softmax(1), model.numbers)
+        for model, T in zip(test, calibration.temperatures, strict=True)
+    ]
+    found = []
+    for level in MEASURED_LEVELS:
+        rows = []
+        for model, of_model, q in zip(test, scores, calibration.thresholds(level, kind), strict=True):
+            sets = of_model <= q  # [m, c]
+            covered = sets.gather(1, model.classes[:, None]).double().mean()
+            rows.append([float(covered), float(sets.sum(1).double().mean()), float((~sets.any(1)).double().mean())])
+        coverage, size, empty = torch.tensor(rows).double().mean(0).tolist()
+        found.append({"kind": kind, "level": level, "coverage": coverage, "size": size, "empty": empty})
+    return found
 
 
 def some_nodes(masks: Tensor, most: int = MOST_NODES) -> Tensor:
