@@ -1,6 +1,7 @@
 """Accuracy and time of AdaptKry on the paper's six graphs, with the ten published splits and the published settings.
 
-    python -m benchmarks.six [--device cuda] [--directed] [--restarts 2] [--dtype bfloat16] [--out results/adaptkry.jsonl]
+    python -m benchmarks.six [--device cuda] [--directed] [--restarts 2] [--dtype bfloat16]
+                             [--out results/adaptkry.jsonl]
 
 The time covers basis, training and evaluation, in one process. `--directed` adds Chameleon and Squirrel with direction
 "out", K = 4, tau = 1 and every hop scaled to the norm of X.

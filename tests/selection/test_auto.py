@@ -395,8 +395,19 @@ def test_the_portfolio_fits_the_graph_and_the_settings_of_the_user():
             assert {one.epochs for one in group} == {7}
             common_recipe(group)  # raises an error if they cannot train as one batch
             assert len(set(group)) == len(group)
+            assert group[0].method in ("adaptkry", "sage")  # no settings are published for this graph
             if not graph.is_directed:
                 assert all(one.directions == ("both",) for one in group)
+
+
+def test_other_methods_are_tried_with_the_settings_published_for_the_graph():
+    graph = csbm(60, seed=0)
+    graph.info = replace(graph.info, known_as="actor")
+    data = GraphData(graph)
+    groups = list(portfolio(data, recipe("adaptkry", "actor"), recipe("adaptkry"), {}))
+    found = {group[0].method: group[0] for group in groups}
+    assert found["optbasis"] == recipe("optbasis", "actor")
+    assert found["jacobiconv"] == recipe("jacobiconv", "actor")
 
 
 def test_effects_compare_the_best_trials_of_two_values():

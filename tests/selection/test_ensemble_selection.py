@@ -11,7 +11,13 @@ from adaptkry.graphs.splits import stratified
 from adaptkry.graphs.synthetic import csbm
 from adaptkry.models.recipe import recipe
 from adaptkry.selection import ensemble_selection
-from adaptkry.selection.ensemble_selection import greedy_counts, greedy_shares, selection_seconds
+from adaptkry.selection.ensemble_selection import (
+    bagged_shares,
+    bags_of,
+    greedy_counts,
+    greedy_shares,
+    selection_seconds,
+)
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import combine_runs
 from adaptkry.training.fit import fit
@@ -77,7 +83,28 @@ def test_the_shares_of_a_split_add_up_to_one(parts):
         assert total == pytest.approx(1)
 
 
-def test_an_ensemble_is_at_least_as_good_on_validation_as_its_best_member(parts):
+def test_bagged_shares_are_the_mean_of_those_of_the_bags_without_the_smallest():
+    random = torch.Generator().manual_seed(0)
+    probabilities = torch.rand(20, 40, 3, generator=random, dtype=torch.float64).softmax(-1)
+    classes = torch.randint(3, (40,), generator=random)
+    bags = bags_of(20)
+    assert len(bags) == ensemble_selection.BAGS
+    assert {len(bag) for bag in bags} == {6}
+    assert torch.cat(bags).unique().tolist() == list(range(20))
+    expected = torch.zeros(20, dtype=torch.float64)
+    for bag in bags:
+        counts = brute_force(
+            probabilities[bag].numpy(), classes.numpy(), "accuracy", ensemble_selection.SELECTION_ROUNDS
+        )
+        expected[bag] += torch.tensor(counts).double() / sum(counts) / len(bags)
+    assert bool((expected[expected > 0] < ensemble_selection.LEAST_SHARE).any())
+    expected[expected < ensemble_selection.LEAST_SHARE] = 0
+    expected /= expected.sum()
+    torch.testing.assert_close(bagged_shares(probabilities, classes, "accuracy"), expected)
+
+
+def test_an_ensemble_of_few_is_at_least_as_good_on_validation_as_its_best_member(parts):
+    parts = [part.only(range(2)) for part in parts]  # three candidates: one bag
     shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
     ensemble = combine_runs(parts, shares, GraphData(GRAPH), SPLITS, combine="greedy")
     for split, result in enumerate(ensemble.results):

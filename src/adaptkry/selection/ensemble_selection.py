@@ -1,6 +1,8 @@
-"""Greedy ensemble selection with repetition on validation nodes (Caruana et al., ICML 2004), split by split.
+"""Bagged greedy ensemble selection with repetition on validation nodes (Caruana et al., ICML 2004), split by split.
 
-Only the validation nodes of a split choose its members and their shares; test nodes are not used.
+Only the validation nodes of a split choose its members and their shares; test nodes are not used. The selection is
+repeated among random parts of the candidates and averaged: of many candidates, a single one chooses those that fit the
+validation nodes by chance.
 """
 
 import math
@@ -15,7 +17,9 @@ from adaptkry.training.ensemble import candidates_of
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.run import Run
 
-SELECTION_ROUNDS = 50  # members added per split, with repetition
+BAGS, BAG_SHARE, LEAST_BAG = 16, 0.3, 5  # parts of the candidates, their share, and their least size
+SELECTION_ROUNDS = 20  # members added per bag, with repetition
+LEAST_SHARE = 0.01  # of a member of the ensemble
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
 ROUND_SECONDS = 5e-9  # on one core, per candidate, node and class
 SORTING_SECONDS = 1e-7  # the same for metrics that rank nodes
@@ -68,13 +72,43 @@ def greedy_counts(
     return best_counts
 
 
+def bags_of(candidates: int) -> list[Tensor]:
+    """Return the candidates of each bag, in order; a single bag with all if they are few.
+
+    >>> [bag.tolist() for bag in bags_of(3)]
+    [[0, 1, 2]]
+    """
+    size = min(candidates, max(LEAST_BAG, round(BAG_SHARE * candidates)))
+    generator = torch.Generator().manual_seed(0)
+    bags = BAGS if size < candidates else 1
+    return [torch.randperm(candidates, generator=generator)[:size].sort().values for _ in range(bags)]
+
+
+def bagged_shares(probabilities: Tensor, classes: Tensor, metric: str, seconds: float = math.inf) -> Tensor:
+    """Return the share of each candidate in the mean of the ensembles of all bags: [k].
+
+    The arguments are those of `greedy_counts`. The time limit ends the selection after at least one bag.
+    """
+    end = time.monotonic() + seconds
+    shares, bags = torch.zeros(len(probabilities), dtype=torch.float64), bags_of(len(probabilities))
+    for number, bag in enumerate(bags):
+        left = (end - time.monotonic()) / (len(bags) - number)
+        if number and left <= 0:
+            break
+        counts = greedy_counts(probabilities[bag.to(probabilities.device)], classes, metric, SELECTION_ROUNDS, left)
+        shares[bag] += counts.double() / counts.sum()
+    shares[shares < LEAST_SHARE * shares.sum()] = 0
+    return shares / shares.sum()
+
+
 def selection_seconds(candidates: int, classes: int, splits: Splits, metric: str, device: str = "cpu") -> float:
     """Estimate the time of `greedy_shares`."""
     nodes = int(splits.validation.sum())  # of all splits
     speed = GPU_SPEED if device.startswith("cuda") else 1
     each = SORTING_SECONDS if pick_metric(metric).ranks_rows else ROUND_SECONDS
-    products = each * min(candidates, CANDIDATES) * nodes * classes / speed
-    return SELECTION_ROUNDS * (products + LAUNCH_SECONDS * len(splits))
+    bags = bags_of(min(candidates, CANDIDATES))
+    products = each * len(bags[0]) * nodes * classes / speed
+    return len(bags) * SELECTION_ROUNDS * (products + LAUNCH_SECONDS * len(splits))
 
 
 def greedy_shares(
@@ -82,7 +116,6 @@ def greedy_shares(
     labels: Tensor,
     splits: Splits,
     metric: str,
-    rounds: int = SELECTION_ROUNDS,
     *,
     device: str = "cpu",
     seconds: float = math.inf,
@@ -94,7 +127,6 @@ def greedy_shares(
         labels: the class of each node [n].
         splits: the splits.
         metric: the name of the metric of which the best value is sought.
-        rounds: number of members added per split, with repetition.
         device: where to compute.
         seconds: time limit; if it is too short, fewer members are added.
     """
@@ -108,9 +140,9 @@ def greedy_shares(
         nodes = splits.validation[split].nonzero()[:, 0]
         probabilities = torch.stack([_predicted(parts[p])[i, nodes] for _, p, i in best_first])  # [k, m, c]
         left = (end - time.monotonic()) / (len(splits) - split)
-        counts = greedy_counts(probabilities.to(device), labels[nodes].to(device), metric, rounds, left)
-        for (_, p, i), count in zip(best_first, counts.tolist(), strict=True):
-            shares[p][i] = count / int(counts.sum())
+        found = bagged_shares(probabilities.to(device), labels[nodes].to(device), metric, left)
+        for (_, p, i), share in zip(best_first, found.tolist(), strict=True):
+            shares[p][i] = share
     return shares
 
 

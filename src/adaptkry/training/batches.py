@@ -30,7 +30,7 @@ DEFAULT_BATCH_SIZE = 8192  # rows per step
 SLAB_BYTES = 64 * 2**20  # size of a slab, unless a batch is larger
 COLUMNS_ALIGNED = 16  # numbers: 32 bytes in bfloat16, 64 in float32
 ROWS_ALIGNED = 64  # rows of a full batch on a GPU, which divides products over rows into equal parts
-CHUNK_ROWS, GPU_CHUNK_ROWS = 512, 4096  # rows predicted at once
+CHUNK_ROWS = 512  # rows predicted at once
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,13 @@ class FullBatch:
         yield self._batches["validation"]
 
     def chunks(self, mask: Tensor | None = None, *, is_shared: bool = False) -> Iterator[Chunk]:  # noqa: ARG002
-        """Yield all rows, a few at a time, or at once for a model with an operator."""
-        return term_chunks(self.terms, self.operator, self.device)
+        """Yield all rows, a few at a time, or at once for a model with an operator.
+
+        A GPU takes as many as in a step, which needs more memory than a prediction.
+        """
+        is_gpu = self.device.type == "cuda"
+        most = max(batch.rows.shape[1] for batch in self._batches.values()) if is_gpu else CHUNK_ROWS
+        return term_chunks(self.terms, self.operator, self.device, most)
 
 
 def aligned_columns(terms: Tensor) -> Tensor:
@@ -157,10 +162,11 @@ def aligned_columns(terms: Tensor) -> Tensor:
     return pad(terms, (0, -terms.shape[2] % COLUMNS_ALIGNED))
 
 
-def term_chunks(terms: Tensor, operator: Operator | None, device: torch.device | str) -> Iterator[Chunk]:
+def term_chunks(
+    terms: Tensor, operator: Operator | None, device: torch.device | str, most: int = CHUNK_ROWS
+) -> Iterator[Chunk]:
     """Yield terms [T, n, d] a few rows at a time to save memory; an operator needs all of them at once."""
     n = terms.shape[1]
-    most = GPU_CHUNK_ROWS if torch.device(device).type == "cuda" else CHUNK_ROWS
     for rows in torch.arange(n).split(most if operator is None else n):
         yield (terms[:, rows.to(terms.device)].to(device) if operator is None else terms), rows
 

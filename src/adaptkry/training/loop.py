@@ -88,20 +88,23 @@ class GradientDescent:
         with tensor_float_32(), reused_memory() if self.device.type == "cpu" else nullcontext():
             part, last_check = self._active_part(), time.monotonic()
             train_epoch = part._epoch_function()
-            for epoch in range(self.state.epoch, epochs):
-                train_epoch(epoch)
-                if self._is_check_due(epoch, last_check):
-                    if part is not self:
-                        self.state.update(self.state["active"].nonzero()[:, 0], part.state)
-                    is_smaller = self._leave_out_stopped(epoch)
-                    answers = [callback(self.state) for callback in callbacks]
-                    last_check = time.monotonic()
-                    if True in answers or not bool(self.state.running.any()):
-                        break
-                    if is_smaller:
-                        part.release()
-                        part = self._active_part()
-                        train_epoch = part._epoch_function()
+            try:
+                for epoch in range(self.state.epoch, epochs):
+                    train_epoch(epoch)
+                    if self._is_check_due(epoch, last_check):
+                        if part is not self:
+                            self.state.update(self.state["active"].nonzero()[:, 0], part.state)
+                        is_smaller = self._leave_out_stopped(epoch)
+                        answers = [callback(self.state) for callback in callbacks]
+                        last_check = time.monotonic()
+                        if True in answers or not bool(self.state.running.any()):
+                            break
+                        if is_smaller:
+                            part.release()
+                            part = self._active_part()
+                            train_epoch = part._epoch_function()
+            finally:
+                part.release()
         return self.state
 
     def _epoch_function(self) -> Callable[[int], None]:
@@ -112,7 +115,7 @@ class GradientDescent:
         return self.recorded or train_epoch
 
     def release(self) -> None:
-        """Free the memory of a recorded epoch."""
+        """Free the memory of a recorded epoch, which must not happen while another one is recorded."""
         if self.recorded:
             self.recorded.graph = None
 

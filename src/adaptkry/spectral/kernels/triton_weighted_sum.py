@@ -75,7 +75,7 @@ def _sum_forward(
                 row = r.to(INT) + b * m
                 total = tl.zeros((BLOCK,), dtype=tl.float32)
                 if g > 0:
-                    total = tl.load(sums + row * d + c, mask=inside)
+                    total = tl.load(sums + row * d + c, mask=inside).to(tl.float32)
                 bits = c * 0
                 if DROPS_TERMS:
                     least = (512 - tl.load(thresholds + b)) * 0x100401  # for each of the three numbers
