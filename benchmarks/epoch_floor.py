@@ -1,17 +1,16 @@
 """How close is an epoch of AdaptKry on a GPU to what its memory traffic and its products allow?
 
-    python -m benchmarks.epoch_floor [--device cuda] [--graphs cora ...] [--epochs 300]
+    python -m benchmarks.epoch_floor [--device cuda] [--graphs cora ...] [--epochs 300] [--dtype bfloat16]
                                     [--out results/epoch-floor.jsonl]
 
 Ten splits as one batch, the published settings, on the paper's six graphs. The time of an epoch is the difference
 between a training of `epochs` and one of a third of them, divided by the difference of epochs: compiling kernels and
 recording the epoch are not in it. The floor counts the bytes that must cross memory at least once (terms once for the
 forward pass, once for the gradient, once for validation; activations between layers; weights and moments) divided by
-`bandwidth`, and the operations of the dense products divided by `rate`. ADAPTKRY_FUSED=1 uses the fused kernels.
+`bandwidth`, and the operations of the dense products divided by the peak rate of the type.
 """
 
 import argparse
-import os
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -27,7 +26,8 @@ from adaptkry.training.loop import GradientDescent
 from benchmarks.ensemble import products
 from benchmarks.six import SIX
 
-BANDWIDTH, RATE = 4.3e12, 4.95e14  # bytes per second, and operations per second in TF32, of an H200
+BANDWIDTH = 4.3e12  # bytes per second of an H200, measured
+RATES = {"float32": 4.95e14, "bfloat16": 9.9e14}  # operations per second of an H200; float32 is computed in TF32
 
 
 def floor_of(settings: Recipe, terms: tuple[int, ...], classes: int, rows: dict[str, int], members: int) -> dict:
@@ -38,9 +38,10 @@ def floor_of(settings: Recipe, terms: tuple[int, ...], classes: int, rows: dict[
     weights = T + sum(a * b for a, b in pairwise(widths))
     activations = rows["train"] * (4 * d + 6 * sum(widths[1:])) + rows["validation"] * (2 * d + 2 * sum(widths[1:]))
     decisions = rows["train"] * d * T / 8 if settings.filter_dropout else 0
-    numbers = 3 * T * n * d + members * (activations + 7 * weights)
+    stored = 2 if settings.dtype == "bfloat16" else 4
     operations = 2 * members * sum(m * k * n for m, k, n in sizes)
-    return {"bytes": 4 * numbers + 2 * members * decisions, "operations": operations}
+    numbers = stored * (3 * T * n * d + members * activations) + 4 * members * 7 * weights
+    return {"bytes": numbers + 2 * members * decisions, "operations": operations}
 
 
 def seconds_of_training(graph, settings: Recipe, device) -> float:
@@ -60,10 +61,10 @@ def seconds_of_training(graph, settings: Recipe, device) -> float:
     return seconds[0]
 
 
-def measure(name: str, epochs: int, rounds: int, device, bandwidth: float, rate: float) -> dict:
+def measure(name: str, epochs: int, rounds: int, device, bandwidth: float, dtype: str) -> dict:
     """Return one row."""
     graph = load(name)
-    settings = replace(recipe("adaptkry", name), stop="never")
+    settings, rate = replace(recipe("adaptkry", name), stop="never", dtype=dtype), RATES[dtype]
     split = splits.class_balanced(graph.y)
     rows = {part: int(getattr(split, part).sum(1).max()) for part in ("train", "validation")}
     floor = floor_of(settings, tuple(model_inputs(graph, settings).terms.shape), graph.classes, rows, len(split))
@@ -76,7 +77,7 @@ def measure(name: str, epochs: int, rounds: int, device, bandwidth: float, rate:
     least = floor["bytes"] / bandwidth + floor["operations"] / rate
     return {
         "benchmark": "epoch_floor", "graph": name, "seed": 0, "split": "class_balanced, ten",
-        "settings": {"epochs": epochs, "rounds": rounds, "fused": os.environ.get("ADAPTKRY_FUSED") == "1"},
+        "settings": {"epochs": epochs, "rounds": rounds, "dtype": dtype},
         "milliseconds": 1e3 * epoch, "floor_milliseconds": 1e3 * least, "times_floor": epoch / least,
         "bandwidth": bandwidth, "rate": rate, **floor, **provenance(device),
     }  # fmt: skip
@@ -90,12 +91,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bandwidth", type=float, default=BANDWIDTH)
-    parser.add_argument("--rate", type=float, default=RATE)
+    parser.add_argument("--dtype", choices=RATES, default="float32", help="type of terms and activations")
     parser.add_argument("--out", default="results/epoch-floor.jsonl")
     options = parser.parse_args()
     device = choose_device(options.device)
     for name in options.graphs:
-        row = measure(name, options.epochs, options.rounds, device, options.bandwidth, options.rate)
+        row = measure(name, options.epochs, options.rounds, device, options.bandwidth, options.dtype)
         append(options.out, [row])
         print(
             f"{name:10} {row['milliseconds']:.2f} ms per epoch, floor {row['floor_milliseconds']:.2f} ms: "
