@@ -37,6 +37,8 @@ WORK = "trials"  # folder of the trained trials while the search runs
 TOGETHER = 8  # recipes trained as one batch on a GPU
 FIRST_RATES = 2  # recipes of a shape that are tried at first
 LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
+GPU_SHARE = 0.1  # of the whole time, which a batch after the first may take on a GPU, where most are far shorter
+GPU_RECIPE_SHARE = 0.05  # of the whole time, which a recipe of a shape may take on a GPU for the others to be trained
 SHORT = 2.0  # seconds that a batch may take in any case, if there are so many
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
@@ -45,7 +47,8 @@ CPU_SETTINGS = {"hidden": 64, "filter_dropout": 0.0}  # dropout of all terms tak
 WIDE_INPUT = 20_000_000  # entries of the features, from which recipes have reduced features on the CPU
 BASELINE_SETTINGS = ("epochs", "patience", "reduce")  # those of all recipes that the baselines have too
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
-VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn
+VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn, if they are
+CLOSE, SLOW = 0.01, 5  # at most so far below the best validation score, and not so many times as slow as the best
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,11 @@ class AutoSearch:
         return min(SELECTION_SHARE * self.time_limit, estimated)
 
     @property
+    def is_gpu(self) -> bool:
+        """Whether a GPU trains."""
+        return self.device.startswith("cuda")
+
+    @property
     def rows(self) -> list[Trial]:
         """The rows of all trials."""
         return [trained.row for trained in self.trained]
@@ -135,7 +143,7 @@ class AutoSearch:
 
     def together(self) -> int:
         """Return how many recipes to train as one batch; on the CPU a batch is no faster than its recipes in turn."""
-        if not self.device.startswith("cuda"):
+        if not self.is_gpu:
             return 1
         times = [row["seconds"] for row in self.rows if row["state"] == "complete"]
         return max(1, min(TOGETHER, int(EXPECTED_SHARE * self.left / max(np.median(times), 1e-3)))) if times else 1
@@ -154,11 +162,12 @@ class AutoSearch:
             yield group[: min(FIRST_RATES, self.together())]
         groups.sort(key=self.best_validation, reverse=True)
         for group in groups[: -(-len(groups) // 2)]:
-            while group:
+            is_slow = self.is_gpu and self.mean_seconds(group) > GPU_RECIPE_SHARE * self.time_limit
+            while group and not is_slow:
                 size = self.together()
                 batch, group[:] = group[:size], group[size:]
                 yield batch
-        if self.device.startswith("cuda"):
+        if self.is_gpu:
             yield from (batch for recipes in baselines for batch in group_into_batches(recipes))
         for number in itertools.count():
             batch = self.propose_batch(number, self.together())
@@ -170,6 +179,11 @@ class AutoSearch:
         """Return the best mean validation score of the recipes of a group so far; minus infinity if there is none."""
         scores = [row["validation"] for row in self.rows if row["validation"] is not None and recipe_of(row) in group]
         return max(scores, default=-math.inf)
+
+    def mean_seconds(self, group: Sequence[Recipe]) -> float:
+        """Return the mean time of the recipes of a group that were trained; 0 if there is none."""
+        times = [row["seconds"] for row in self.rows if recipe_of(row) in group]
+        return float(np.mean(times)) if times else 0.0
 
     def baselines(self, method: str, suggested: Recipe) -> list[Recipe]:
         """Return the recipes of a baseline: its default, then its fallback grid, from the same learning rate on."""
@@ -186,7 +200,10 @@ class AutoSearch:
         if not recipes:
             return
         left = self.left
-        end = time.monotonic() + max(LARGEST_SHARE * left, min(left, SHORT))
+        allowed = max(LARGEST_SHARE * left, min(left, SHORT))
+        if self.is_gpu and self.trained:
+            allowed = min(allowed, max(GPU_SHARE * self.time_limit, SHORT))
+        end = time.monotonic() + allowed
         what = f"{recipes[0].method}, {len(recipes)} recipes" if len(recipes) > 1 else recipes[0].method
         checked, was_ended = [(0, time.monotonic())], False  # epochs and times
 
@@ -258,7 +275,9 @@ class AutoSearch:
         )
         if not good:
             return []
-        bases = [group[0] for group in group_into_batches(map(recipe_of, good))][:VARIED_SHAPES]
+        best, near = good[0], good[0]["validation"] - CLOSE
+        close = [row for row in good if row["validation"] >= near and row["seconds"] <= SLOW * best["seconds"]]
+        bases = [group[0] for group in group_into_batches(map(recipe_of, close))][:VARIED_SHAPES]
         base = bases[number % len(bases)]
         space = space_of(base, set(self.settings), self.data.graph.is_directed)
         seed = 1_000_003 * self.seed + number
