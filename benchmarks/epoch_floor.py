@@ -69,6 +69,7 @@ def measure(name: str, epochs: int, rounds: int, device, bandwidth: float, dtype
     rows = {part: int(getattr(split, part).sum(1).max()) for part in ("train", "validation")}
     floor = floor_of(settings, tuple(model_inputs(graph, settings).terms.shape), graph.classes, rows, len(split))
     third = max(1, epochs // 3)
+    seconds_of_training(graph, replace(settings, epochs=2), device)  # compiles the kernels
     pairs = [
         [seconds_of_training(graph, replace(settings, epochs=count), device) for count in (third, epochs)]
         for _ in range(rounds)

@@ -89,30 +89,54 @@ def orthonormal(rows: list[dict]) -> list[str]:
             f"{found[-1]['device']}: {ratios} (device time, commit {commits})."]  # fmt: skip
 
 
+VARIANTS = {"float32": ("float32", 1), "bfloat16": ("bfloat16", 1), "float32, best of 2": ("float32", 2)}
+
+
 def accuracy(rows: list[dict]) -> list[str]:
-    """Return Markdown lines, one per graph: quoted results, then ours with one training per split and with two."""
-    columns = ["graph", "paper (quoted)", "authors' program (quoted)", "ours", "seconds"]
-    columns += ["ours, best of 2 on validation", "seconds"]
+    """Return Markdown lines, one per graph: quoted results, then ours, in two types and with two trainings per split."""
+    columns = ["graph", "paper (quoted)", "authors' program (quoted)"]
+    columns += [heading for variant in VARIANTS for heading in (f"ours, {variant}", "seconds")]
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     table = PAPER["table-2"]
     printed = dict(zip(table["graphs"], table["paper"]["adaptkry"], strict=True))
-    last = [row for row in rows if row["commit"] == rows[-1]["commit"]]
+    found = {name: newest_variant(rows, *variant) for name, variant in VARIANTS.items()}
     for name in table["graphs"]:
-        found = [accuracy_cell(last, name, restarts) for restarts in (1, 2)]
-        if all(found):
-            lines.append(f"| {name} | {printed[name]:.2f} | {quoted(PAPER['rerun'][name])} | {' | '.join(found)} |")
-    source = f"{rows[-1]['device']}, commit {rows[-1]['commit']}, torch {rows[-1]['torch']}"
-    return [*lines, "", f"Mean ± standard deviation over the ten published splits, {source}."]
+        cells = [accuracy_cell([row for row in of_variant if row["graph"] == name]) for of_variant in found.values()]
+        lines.append(f"| {name} | {printed[name]:.2f} | {quoted(PAPER['rerun'][name])} | {' | '.join(cells)} |")
+    totals = [sum({row["graph"]: row["run_seconds"] for row in of_variant}.values()) for of_variant in found.values()]
+    lines.append(f"| all six | | | {' | '.join(f'| {total:.1f}' for total in totals)} |")
+    commits = ", ".join(f"{name}: {of_variant[-1]['commit']}" for name, of_variant in found.items())
+    source = f"{rows[-1]['device']}, torch {rows[-1]['torch']}, commits {commits}"
+    return [*lines, "", f"Mean ± standard deviation over the ten published splits; {source}."]
 
 
-def accuracy_cell(rows: list[dict], name: str, restarts: int) -> str:
-    """Return mean and standard deviation over the chosen trainings, and the seconds of all trainings."""
+def newest_variant(rows: list[dict], dtype: str, restarts: int) -> list[dict]:
+    """Return the rows of the newest commit with this type and number of trainings per split."""
     selected = [
         row for row in rows
-        if row["graph"] == name and settings_of(row)["directions"] == ["both"] and row["restarts"] == restarts
+        if settings_of(row)["directions"] == ["both"] and row.get("restarts") == restarts
+        and settings_of(row).get("dtype", "float32") == dtype
     ]  # fmt: skip
-    scores = np.array([row["test"] for row in selected if row["chosen"]]) * 100
-    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f} | {selected[0]['run_seconds']:.1f}" if selected else ""
+    return [row for row in selected if row["commit"] == selected[-1]["commit"]]
+
+
+def accuracy_cell(rows: list[dict]) -> str:
+    """Return mean and standard deviation over the chosen trainings, and the seconds of all trainings."""
+    scores = np.array([row["test"] for row in rows if row["chosen"]]) * 100
+    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f} | {rows[0]['run_seconds']:.1f}"
+
+
+def floor(rows: list[dict]) -> list[str]:
+    """Return Markdown lines, one per graph: the time of an epoch, and what memory traffic and products allow."""
+    lines = ["| graph | ms per epoch | floor (ms) | ratio | bytes | operations |", "|---" * 6 + "|"]
+    found = newest(rows, "graph")
+    lines += [
+        f"| {row['graph']} | {row['milliseconds']:.2f} | {row['floor_milliseconds']:.2f} | {row['times_floor']:.1f} | "
+        f"{row['bytes'] / 1e9:.2f} GB | {row['operations'] / 1e9:.0f} G |"
+        for row in found
+    ]
+    commits = ", ".join(sorted({row["commit"] for row in found}))
+    return [*lines, "", f"{found[-1]['device']}, ten splits, {settings_of(found[-1])['dtype']}, commit {commits}."]
 
 
 def ranking(rows: list[dict]) -> list[str]:
@@ -206,6 +230,7 @@ def wide(rows: list[dict]) -> list[str]:
 TABLES = {  # marker in the page -> the function that writes it, and its file of rows
     "speed": (speed, "benchmarks.jsonl"),
     "accuracy": (accuracy, "adaptkry.jsonl"),
+    "floor": (floor, "epoch-floor.jsonl"),
     "direction": (directions, "direction.jsonl"),
     "ranking": (ranking, "table-2.jsonl"),
     "calibration": (calibration, "calibration.jsonl"),
