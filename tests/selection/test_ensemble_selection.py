@@ -89,7 +89,8 @@ def test_bagged_shares_are_the_mean_of_those_of_the_bags_without_the_smallest():
     classes = torch.randint(3, (40,), generator=random)
     bags = bags_of(20)
     assert len(bags) == ensemble_selection.BAGS
-    assert {len(bag) for bag in bags} == {6}
+    assert {len(bag) for bag in bags} == {5 + 4}  # the best, and 30 % of the others
+    assert all(bag[:5].tolist() == [0, 1, 2, 3, 4] for bag in bags)
     assert torch.cat(bags).unique().tolist() == list(range(20))
     expected = torch.zeros(20, dtype=torch.float64)
     for bag in bags:

@@ -1,8 +1,8 @@
 """Bagged greedy ensemble selection with repetition on validation nodes (Caruana et al., ICML 2004), split by split.
 
 Only the validation nodes of a split choose its members and their shares; test nodes are not used. The selection is
-repeated among random parts of the candidates and averaged: of many candidates, a single one chooses those that fit the
-validation nodes by chance.
+repeated among the best candidates and random parts of the others, and averaged: of many candidates, a single selection
+chooses those that fit the validation nodes by chance.
 """
 
 import math
@@ -17,7 +17,7 @@ from adaptkry.training.ensemble import candidates_of
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.run import Run
 
-BAGS, BAG_SHARE, LEAST_BAG = 16, 0.3, 5  # parts of the candidates, their share, and their least size
+BAGS, BEST, BAG_SHARE = 16, 5, 0.3  # bags, the number of best candidates in all of them, and the share of the others
 SELECTION_ROUNDS = 20  # members added per bag, with repetition
 LEAST_SHARE = 0.01  # of a member of the ensemble
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
@@ -73,21 +73,23 @@ def greedy_counts(
 
 
 def bags_of(candidates: int) -> list[Tensor]:
-    """Return the candidates of each bag, in order; a single bag with all if they are few.
+    """Return the candidates of each bag, of which the first are the best; a single bag if they are few.
 
     >>> [bag.tolist() for bag in bags_of(3)]
     [[0, 1, 2]]
     """
-    size = min(candidates, max(LEAST_BAG, round(BAG_SHARE * candidates)))
-    generator = torch.Generator().manual_seed(0)
-    bags = BAGS if size < candidates else 1
-    return [torch.randperm(candidates, generator=generator)[:size].sort().values for _ in range(bags)]
+    others = candidates - BEST
+    if others <= 0:
+        return [torch.arange(candidates)]
+    generator, size = torch.Generator().manual_seed(0), max(1, round(BAG_SHARE * others))
+    drawn = [torch.randperm(others, generator=generator)[:size].sort().values for _ in range(BAGS)]
+    return [torch.cat([torch.arange(BEST), BEST + bag]) for bag in drawn]
 
 
 def bagged_shares(probabilities: Tensor, classes: Tensor, metric: str, seconds: float = math.inf) -> Tensor:
     """Return the share of each candidate in the mean of the ensembles of all bags: [k].
 
-    The arguments are those of `greedy_counts`. The time limit ends the selection after at least one bag.
+    The arguments are those of `greedy_counts`, with the best candidates first. The time limit ends the selection after at least one bag.
     """
     end = time.monotonic() + seconds
     shares, bags = torch.zeros(len(probabilities), dtype=torch.float64), bags_of(len(probabilities))
