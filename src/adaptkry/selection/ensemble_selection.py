@@ -89,7 +89,8 @@ def bags_of(candidates: int) -> list[Tensor]:
 def bagged_shares(probabilities: Tensor, classes: Tensor, metric: str, seconds: float = math.inf) -> Tensor:
     """Return the share of each candidate in the mean of the ensembles of all bags: [k].
 
-    The arguments are those of `greedy_counts`, with the best candidates first. The time limit ends the selection after at least one bag.
+    The arguments are those of `greedy_counts`, with the best candidates first. The time limit ends the selection after
+    at least one bag.
     """
     end = time.monotonic() + seconds
     shares, bags = torch.zeros(len(probabilities), dtype=torch.float64), bags_of(len(probabilities))
