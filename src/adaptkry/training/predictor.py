@@ -7,7 +7,7 @@ for which that is impossible are computed again as a whole; `Predictor.recompute
 Shapes: v models, b members, n nodes, m rows, T terms, d features, c classes, r taus.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from adaptkry.models.inputs import Scaling, input_columns, model_inputs, propaga
 from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import running_mean, stack
 from adaptkry.spectral.kernels import cpu as kernels
-from adaptkry.spectral.local_update import GraphOperator, update_terms
+from adaptkry.spectral.local_update import GraphOperator, Reach, reach, update_terms
 from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.training.batches import CHUNK_ROWS, take_rows, term_chunks
 from adaptkry.training.calibration import checked_kind, checked_level
@@ -293,9 +293,11 @@ class UpdatedTerms:
             return
         self.squares = torch.nn.functional.pad(self.squares, (0, self.store.nodes - self.squares.shape[1]))
         for chunk in rows.split(CHUNK_ROWS):
-            for k, terms in ((0, take_rows(self.store.blocks[0][2][:1], chunk)), (1, self.combined(chunk))):
+            x, k = take_rows(self.store.blocks[0][2][:1], chunk), 0
+            for terms in (x, *self.pieces(chunk)):
                 norms = torch.linalg.vector_norm(terms, dim=2, dtype=torch.float64)
                 self.squares[k : k + len(terms), chunk] = norms.square()
+                k += len(terms)
         x, *norms = self.squares.sum(1).sqrt()
         self.scale = torch.stack([x / norm if norm > 0 else torch.zeros_like(norm) for norm in norms])[:, None, None]
 
@@ -310,16 +312,19 @@ class UpdatedTerms:
 
     def combined(self, numbers: Tensor) -> Tensor:
         """Combine stored terms into those of the recipe, without hop normalisation: [T, m, d]."""
-        recipe, found = self.recipe, []
+        return torch.cat(list(self.pieces(numbers)))
+
+    def pieces(self, numbers: Tensor) -> Iterator[Tensor]:
+        """Yield the terms of `combined` a few at a time: those of one tau, or of one direction if taus are tied."""
+        recipe, store = self.recipe, self.store
         if recipe.uses_features_only:
-            return take_rows(self.store.blocks[0][2][:1], numbers)
-        blocks = [self.store.expanded(take_rows(terms, numbers)) for _, _, terms in self.store.blocks]
-        if recipe.tied:
-            r = len(recipe.taus)
-            blocks = [running_mean(torch.stack(blocks[i : i + r])) for i in range(0, len(blocks), r)]
-        for block in blocks:
-            found.append(block if recipe.terms == "all" else block[-1:])
-        return torch.cat(found)
+            yield take_rows(store.blocks[0][2][:1], numbers)
+            return
+        r = len(recipe.taus) if recipe.tied else 1
+        for i in range(0, len(store.blocks), r):
+            parts = [store.expanded(take_rows(terms, numbers)) for _, _, terms in store.blocks[i : i + r]]
+            block = running_mean(torch.stack(parts)) if recipe.tied else parts[0]
+            yield block if recipe.terms == "all" else block[-1:]
 
 
 class TermStore:
@@ -382,6 +387,7 @@ class TermStore:
     def update(self, operators: list[GraphOperator], x: Tensor | None, changed: Tensor) -> Tensor:
         """Compute the rows that change, and return their mask [n]."""
         found, old, self.nodes = changed.clone(), self.nodes, len(changed)
+        near: dict[str, Reach] = {}  # of each direction; it does not depend on tau
         for i, (direction, tau, terms) in enumerate(self.blocks):
             if self.nodes > terms.shape[1]:
                 room = self.nodes + self.nodes // SPARE + 1
@@ -391,7 +397,10 @@ class TermStore:
             if x is not None:
                 terms[0, old : self.nodes] = x
             if operators:
-                found[update_terms(self.basis, operators[i], terms[:, : self.nodes], changed, self.options)] = True
+                if direction not in near:
+                    near[direction] = reach(operators[i], changed, len(terms) - 1)
+                update_terms(self.basis, operators[i], terms[:, : self.nodes], near[direction], self.options)
+                found[near[direction].rows] = True
         return found
 
 
