@@ -433,24 +433,8 @@ def edge_numbers(edges: Any, info: Any, nodes: int, places: dict[str, int] | Non
 
 def edited(graph: Graph, nodes: int, added: Tensor, removed: Tensor, weights: Any, info: Any) -> Graph:
     """Return the graph without its features, with more nodes and edges and without the removed edges."""
-    A = graph.adjacency.tocoo()
-    pairs, values = np.stack([A.row, A.col]).astype(np.int64), A.data
     if weights is not None and graph.weights is None:
         raise ValueError("weights are for graphs with weights; this one has none. Leave them out.")
-    if removed.shape[1]:
-        keys = pairs[0] * nodes + pairs[1]
-        gone = removed[0] * nodes + removed[1]
-        gone = torch.cat([gone, removed[1] * nodes + removed[0]]) if not graph.is_directed else gone
-        missing = ~np.isin(gone.numpy(), keys)
-        if missing.any():
-            u, v = divmod(int(gone[int(missing.argmax())]), nodes)
-            raise ValueError(f"removed_edges must be edges of the graph; got {u} to {v}, which is none. Leave it out.")
-        kept = ~np.isin(keys, gone.numpy())
-        pairs, values = pairs[:, kept], values[kept]
-    new = np.ones(added.shape[1]) if weights is None else checks.weights(weights, added.shape[1]).numpy()
-    pairs = np.concatenate([pairs, added.numpy()], 1)
-    values = None if graph.weights is None else np.concatenate([values, new])
-    labels = torch.cat([graph.y, graph.y.new_full((nodes - graph.nodes,), -1)])
-    found = Graph(pairs, None, labels, nodes=nodes, weights=values, directed=graph.is_directed)
-    found.info = info
-    return found
+    count = added.shape[1]
+    new = torch.ones(count, dtype=torch.float64) if weights is None else checks.weights(weights, count)
+    return graph.edited(nodes, added, removed, new, info)
