@@ -320,3 +320,13 @@ def test_isolated_node_keeps_its_signal_on_cuda():
     x, isolated = random_signal(20, 5, dtype=torch.float32).cuda(), graph.isolated()
     for tau in TAUS:
         assert_same_bits((Propagation(graph, tau, "out").to(x) @ x)[isolated], x[isolated])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_column_in_float64_has_the_same_bits_as_in_a_wider_signal(weighted):
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 300, (2, 2000))
+    P = Propagation(Graph(edges, nodes=320, weights=rng.uniform(1, 2, 2000) if weighted else None), 0.7)
+    x = torch.from_numpy(rng.normal(size=(320, 3)))
+    assert torch.equal(torch.cat([P @ x[:, [i]] for i in range(3)], 1), P @ x)
+    assert_close(P @ x[:, 0], P.to_dense() @ x[:, 0], rtol=0, atol=1e-14)

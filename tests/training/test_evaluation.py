@@ -117,3 +117,8 @@ def test_logits_of_all_rows_are_computed_once_for_scores_calibration_and_predict
     assert kept.predicted is not None
     assert streamed.predicted is not None
     assert torch.equal(kept.predicted, streamed.predicted)
+    assert fit(GRAPH, "adaptkry", **used | {"predict": None}).predicted is None  # they would take a pass of their own
+    monkeypatch.undo()
+    free = fit(GRAPH, "adaptkry", **used | {"predict": None}).predicted
+    assert free is not None
+    assert torch.equal(free, kept.predicted)
