@@ -378,6 +378,8 @@ def row_count(rows) -> int:
 
 def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: bool, self_loops: bool) -> sp.csr_array:
     """Edges as a CSR matrix: repeated edges merged, in both directions and without self-loops if requested."""
+    if not pairs.shape[1]:
+        return sp.csr_array((n, n), dtype=np.int64 if values is None else values.dtype)
     if not self_loops:
         kept = pairs[0] != pairs[1]
         pairs, values = pairs[:, kept], values if values is None else values[kept]

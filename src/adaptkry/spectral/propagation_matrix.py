@@ -79,7 +79,9 @@ class Propagation(Operator):
         views = {"both": Graph.undirected, "out": lambda g: g, "in": Graph.transposed}
         self.graph = pick(views, direction, "direction")(graph)
         self.direction, self.isolated, self.normalisation = direction, isolated, normalisation
-        rows, columns = self.graph.degree("out"), self.graph.degree("in")  # [n]
+        rows = self.graph.degree("out")  # [n]
+        is_same = self.graph.weights is None and not self.graph.is_directed  # weighted sums may round differently
+        columns = rows if is_same else self.graph.degree("in")  # [n]
         self.left, self.right, self.diagonal = scalings(  # [r, n] each
             rows, columns, self.taus, isolated, normalisation=normalisation
         )
@@ -356,7 +358,7 @@ def scalings(
     has_no_edge = (rows == 0) & (columns == 0)
     each = torch.as_tensor(taus, dtype=torch.float64, device=rows.device)[:, None]
     left = inverse_root(rows, each, first).masked_fill(has_no_edge, 1.0)
-    right = inverse_root(columns, each, first).masked_fill(has_no_edge, 1.0)
+    right = left if columns is rows else inverse_root(columns, each, first).masked_fill(has_no_edge, 1.0)
     one = torch.ones_like(left)
     scaled = {"symmetric": (left, right), "row": (left.square(), one), "column": (one, right.square())}
     left, right = pick(scaled, normalisation, "normalisation")
