@@ -158,7 +158,7 @@ class Predictor:
         changed = torch.zeros(graph.nodes, dtype=torch.bool)
         changed[old.nodes :] = changed[added.flatten()] = changed[removed.flatten()] = True
         # Whatever can be refused is refused before anything changes.
-        ordered = None if rows is None or not self._stores else self._stores[0].part.checked(rows)[0]
+        ordered = None if rows is None or not self._stores else self._stores[0].part.matched(rows)[0]
         prepared = [store.prepare(graph, ordered) for store in self._stores]
         if rows is not None and old.features is not None:
             self._new_rows = [*(self._new_rows or [old.features]), rows.features]
