@@ -394,7 +394,7 @@ def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: boo
 
 def without_edges(A: sp.csr_array, edges: np.ndarray, *, directed: bool) -> sp.csr_array:
     """A matrix without some of its entries [2, r], which must be there."""
-    n = A.shape[0]
+    n = len(A.indptr) - 1
     keys = np.repeat(np.arange(n), np.diff(A.indptr)) * n + A.indices
     gone = edges[0] * n + edges[1]
     gone = gone if directed else np.concatenate([gone, edges[1] * n + edges[0]])
@@ -404,7 +404,7 @@ def without_edges(A: sp.csr_array, edges: np.ndarray, *, directed: bool) -> sp.c
         raise ValueError(f"removed_edges must be edges of the graph; got {u} to {v}, which is none. Leave it out.")
     kept = ~np.isin(keys, gone)
     indptr = np.concatenate([[0], kept.cumsum()])[A.indptr]
-    return sp.csr_array((A.data[kept], A.indices[kept], indptr), shape=A.shape)
+    return sp.csr_array((A.data[kept], A.indices[kept], indptr), shape=(n, n))
 
 
 def compact(index: np.ndarray | Sequence[int]) -> Tensor:

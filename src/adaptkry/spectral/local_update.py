@@ -161,8 +161,8 @@ class RowProduct:
         self.inner = RowProduct(P.inner, entries[1:], dtype) if isinstance(P, MixedPropagation) else None
         P = P.outer if isinstance(P, MixedPropagation) else P
         read = self.entries.nodes
-        parts = (part[:, read] for part in (P.left, P.right, P.diagonal))
-        self.right, self.left_tau, self.left_diagonal = (part[0] for part in factors(*parts, P.taus, dtype))
+        parts = factors(P.left[:, read], P.right[:, read], P.diagonal[:, read], P.taus, dtype)
+        self.right, self.left_tau, self.left_diagonal = (part[0] for part in parts)
         self.weights = None if self.entries.weights is None else self.entries.weights.to(dtype)
 
     def reads(self, count: int) -> int:
