@@ -127,6 +127,16 @@ class Propagation(Operator):
         moved._transpose, moved._products, moved._edge_lists = None, {}, None
         return moved
 
+    def singles(self) -> list["Propagation"]:
+        """Return one operator for each tau; they share the graph and its degrees."""
+        return [self._single(i) for i in range(len(self.taus))]
+
+    def _single(self, which: int) -> "Propagation":
+        found, part = self.to(self.device), slice(which, which + 1)
+        found.taus, found.is_batched = self.taus[part], False
+        found.left, found.right, found.diagonal = self.left[part], self.right[part], self.diagonal[part]
+        return found
+
     @property
     def edge_lists(self) -> EdgeLists:
         """The edges on the operator's device, for models that learn the weights of edges."""
@@ -241,6 +251,10 @@ class MixedPropagation(Operator):
     def to(self, device: torch.device | str | Tensor) -> "MixedPropagation":
         """Return the same operator on another device, or on the device of a tensor."""
         return self._with(self.outer.to(device), self.inner.to(device))
+
+    def singles(self) -> list["MixedPropagation"]:
+        """Return one operator for each tau."""
+        return [self._with(*pair) for pair in zip(self.outer.singles(), self.inner.singles(), strict=True)]
 
     def __matmul__(self, x: Tensor) -> Tensor:
         return self.outer @ (self.inner @ x)

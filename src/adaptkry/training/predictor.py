@@ -381,8 +381,13 @@ class TermStore:
         if rows is not None:
             x = input_columns(rows, self.recipe, self.scaling, dict(self.part.saved_inputs))[0]
             x = x if self.lowest is None else x[1:]
-        blocks = [] if self.recipe.uses_features_only else self.blocks
-        return [propagation(graph, self.recipe, tau, direction) for direction, tau, _ in blocks], x
+        if self.recipe.uses_features_only:
+            return [], x
+        return [
+            operator
+            for direction in self.recipe.directions
+            for operator in propagation(graph, self.recipe, self.recipe.taus, direction).singles()
+        ], x
 
     def update(self, operators: list[GraphOperator], x: Tensor | None, changed: Tensor) -> Tensor:
         """Compute the rows that change, and return their mask [n]."""
@@ -414,6 +419,8 @@ def edge_numbers(edges: Any, info: Any, nodes: int, places: dict[str, int] | Non
     """Return edges that are given by ids or numbers as node numbers [2, m]."""
     if edges is None:
         return torch.zeros(2, 0, dtype=torch.long)
+    if info.node_ids is None and (numbers := numbers_in_range(edges, nodes)) is not None:
+        return numbers
     edges = edges.tolist() if isinstance(edges, Tensor | np.ndarray) else edges
     is_pair = isinstance(edges, list | tuple) and len(edges) == 2 and all(isinstance(e, list | tuple) for e in edges)
     if is_pair and all(isinstance(e, tuple) and len(e) == 2 for e in edges):
@@ -429,6 +436,16 @@ def edge_numbers(edges: Any, info: Any, nodes: int, places: dict[str, int] | Non
     if not edges[0]:
         return torch.zeros(2, 0, dtype=torch.long)
     return node_numbers(info, nodes, [*edges[0], *edges[1]], places).view(2, -1)
+
+
+def numbers_in_range(edges: Any, nodes: int) -> Tensor | None:
+    """Return an array [2, m] of node numbers as a tensor; None for anything else, which is checked one by one."""
+    if not isinstance(edges, Tensor | np.ndarray) or edges.ndim != 2 or len(edges) != 2 or not edges.shape[1]:
+        return None
+    found = torch.as_tensor(edges)
+    if found.dtype not in (torch.int32, torch.int64) or int(found.min()) < 0 or int(found.max()) >= nodes:
+        return None
+    return found.long()
 
 
 def edited(graph: Graph, nodes: int, added: Tensor, removed: Tensor, weights: Any, info: Any) -> Graph:
