@@ -283,3 +283,26 @@ def test_undirected_and_transposed_return_an_undirected_graph_itself():
 )
 def test_repr_shows_size_and_kind(options, expected):
     assert repr(Graph(PAIRS, **options)) == expected
+
+
+@given(st.integers(0, 999), st.integers(2, 12), st.integers(0, 30), st.booleans(), st.booleans())
+def test_an_edited_graph_equals_one_that_is_built_from_the_same_edges(seed, n, m, weighted, directed):
+    pairs, weights = random_edges(seed, n, m), random_weights(seed, m) if weighted else None
+    graph = Graph(pairs, nodes=n, weights=weights, directed=directed, labels=np.arange(n) % 2)
+    added, more = random_edges(seed + 1, n + 2, 6), random_weights(seed + 1, 6)
+    gone = np.asarray(pairs)[:, : min(m, 2)].reshape(2, -1)
+    gone = gone[:, dense(graph)[gone[0], gone[1]] > 0]
+    found = graph.edited(n + 2, torch.as_tensor(added), torch.as_tensor(gone), torch.as_tensor(more), graph.info)
+    A = np.zeros((n + 2, n + 2))
+    A[:n, :n] = dense(graph)
+    A[gone[0], gone[1]] = 0
+    if not directed:
+        A[gone[1], gone[0]] = 0
+    A += brute(added, more, n + 2, directed=directed)
+    np.testing.assert_allclose(dense(found), A if weighted else A > 0, rtol=1e-15)
+    assert found.indices.diff()[(found.indices.diff() <= 0)].numel() <= n + 1  # rows stay sorted
+    for kind in ("out", "in", "both"):
+        sums = A if weighted else (A > 0).astype(float)
+        sums = np.maximum(sums, sums.T) if kind == "both" and directed else sums
+        np.testing.assert_allclose(found.degree(kind), sums.sum(0 if kind == "in" else 1), rtol=1e-14)
+    assert found.y.tolist() == [*graph.y.tolist(), -1, -1]

@@ -6,7 +6,7 @@ import torch
 
 from adaptkry.graphs.graph import Graph
 from adaptkry.spectral.bases import BASES, bernstein, stack
-from adaptkry.spectral.local_update import product_rows, rows_by_distance, update_terms
+from adaptkry.spectral.local_update import product_rows, reach, rows_by_distance, update_terms
 from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
 
@@ -94,3 +94,34 @@ def test_other_bases_are_refused():
     P = Propagation(Graph([[0], [1]]))
     with pytest.raises(ValueError, match="the basis bernstein cannot be updated by rows"):
         update_terms(bernstein, P, torch.zeros(3, 2, 1), torch.ones(2, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("direction", ["both", "out", "in-out"])
+def test_taus_of_one_direction_share_the_rows_that_change(direction):
+    old, new, changed = before_and_after(directed=direction != "both", weighted=True)
+    x = torch.randn(NODES + NEW, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    near = reach(operator(new, 0.4, direction, "symmetric"), changed, 2)
+    for tau in (0.4, 1.0):
+        P = operator(new, tau, direction, "symmetric")
+        expected = stack(BASES["chebyshev"](P, x, 2)).transpose(0, 1)
+        terms = torch.full_like(expected, torch.nan)
+        before = BASES["chebyshev"](operator(old, tau, direction, "symmetric"), x[:NODES], 2)
+        terms[:, :NODES] = stack(before).transpose(0, 1)
+        terms[0, NODES:] = x[NODES:]
+        update_terms(BASES["chebyshev"], P, terms, near)
+        torch.testing.assert_close(terms, expected, rtol=0, atol=1e-10)
+
+
+def test_an_update_has_the_bits_of_computing_everything():
+    side = 40
+    number = np.arange(side * side).reshape(side, side)
+    pairs = [(number[1:], number[:-1]), (number[:, 1:], number[:, :-1])]
+    edges = np.concatenate([np.stack([a.ravel(), b.ravel()]) for a, b in pairs], 1)
+    old, new = Graph(edges), Graph(np.concatenate([edges, [[0], [side + 1]]], 1))
+    x = torch.randn(side * side, 20, generator=torch.Generator().manual_seed(0))
+    changed = torch.zeros(side * side, dtype=torch.bool)
+    changed[[0, side + 1]] = True
+    terms = stack(BASES["krylov"](Propagation(old, 0.5), x, 4)).transpose(0, 1).contiguous()
+    rows = update_terms(BASES["krylov"], Propagation(new, 0.5), terms, changed)
+    assert len(rows) < 60
+    assert torch.equal(terms, stack(BASES["krylov"](Propagation(new, 0.5), x, 4)).transpose(0, 1))

@@ -320,3 +320,27 @@ def test_isolated_node_keeps_its_signal_on_cuda():
     x, isolated = random_signal(20, 5, dtype=torch.float32).cuda(), graph.isolated()
     for tau in TAUS:
         assert_same_bits((Propagation(graph, tau, "out").to(x) @ x)[isolated], x[isolated])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_column_in_float64_has_the_same_bits_as_in_a_wider_signal(weighted):
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 300, (2, 2000))
+    P = Propagation(Graph(edges, nodes=320, weights=rng.uniform(1, 2, 2000) if weighted else None), 0.7)
+    x = torch.from_numpy(rng.normal(size=(320, 3)))
+    assert torch.equal(torch.cat([P @ x[:, [i]] for i in range(3)], 1), P @ x)
+    assert_close(P @ x[:, 0], P.to_dense() @ x[:, 0], rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("direction", ["both", "out", "in-out"])
+def test_single_operators_of_several_taus_equal_those_of_one(direction):
+    graph = Graph(np.random.default_rng(0).integers(0, 30, (2, 80)), nodes=33, directed=True)
+    kind, taus = MixedPropagation if "-" in direction else Propagation, (0.3, 1.0, 1.2)
+    x = torch.randn(33, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for tau, single in zip(taus, kind(graph, taus, direction).singles(), strict=True):
+        expected = kind(graph, tau, direction)
+        assert single.taus == (tau,)
+        assert not single.is_batched
+        assert torch.equal(single @ x, expected @ x)
+        assert torch.equal(single.T @ x, expected.T @ x)
+        assert torch.equal(single.to_dense(), expected.to_dense())

@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -104,7 +105,7 @@ def test_logits_of_all_rows_are_computed_once_for_scores_calibration_and_predict
         return compute(*arguments)
 
     monkeypatch.setattr(losses, "chunk_logits", counted)
-    used = {"splits": SPLITS, "degree": 2, "hidden": 8, "epochs": 3, "device": "cpu", "predict": True}
+    used: dict[str, Any] = {"splits": SPLITS, "degree": 2, "hidden": 8, "epochs": 3, "device": "cpu", "predict": True}
     kept = fit(GRAPH, "adaptkry", metrics=["accuracy", "macro_f1"], **used)
     assert len(calls) == 1
     monkeypatch.setattr(losses, "KEPT_LOGITS", 0)
@@ -117,3 +118,9 @@ def test_logits_of_all_rows_are_computed_once_for_scores_calibration_and_predict
     assert kept.predicted is not None
     assert streamed.predicted is not None
     assert torch.equal(kept.predicted, streamed.predicted)
+    used["predict"] = None
+    assert fit(GRAPH, "adaptkry", **used).predicted is None  # they would take a pass of their own
+    monkeypatch.undo()
+    free = fit(GRAPH, "adaptkry", **used).predicted
+    assert free is not None
+    assert torch.equal(free, kept.predicted)

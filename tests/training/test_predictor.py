@@ -214,3 +214,21 @@ def test_a_predictor_for_another_graph_is_refused(named):
         run.predictor(other)
     with pytest.raises(ValueError, match="got 'nobody'"):
         named(["nobody"])
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"),
+    [
+        (torch.tensor([[0], [NODES]]), f"from 0 to {NODES - 1}"),
+        (np.array([[-1], [0]]), "got '-1'"),
+        (np.array([[0.5], [1.0]]), "got '0.5'"),
+        (torch.tensor([[0, 1]]), "two lists of equal length"),
+    ],
+)
+def test_arrays_of_other_numbers_than_nodes_are_refused(edges, words):
+    graph = graph_of()
+    predictor = fit(graph, "adaptkry", stratified(graph.y, count=1), degree=2, **QUICK).predictor(graph)
+    with pytest.raises(ValueError, match=words):
+        predictor.update(None, edges)
+    lists, arrays = predictor.update(None, [[3], [5]]), predictor.update(None, None, np.array([[3], [5]]))
+    assert torch.equal(lists, arrays)

@@ -154,7 +154,7 @@ def fit(
     ):
         run = train(
             data, recipe, splits, seed=seed, restarts=restarts, combine=combine, batch_size=batch_size, memory=memory,
-            device=device, out=folder, resume=resume, callbacks=[on_epoch],
+            device=device, out=folder, resume=resume, callbacks=[on_epoch], predict=None if report else False,
         )  # fmt: skip
     if not is_first:
         raise typer.Exit

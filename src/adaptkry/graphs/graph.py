@@ -94,10 +94,7 @@ class Graph:
         values = None if weights is None else checks.weights(weights, pairs.shape[1]).numpy()
         matrix = merge(pairs.numpy(), values, n, directed=directed, self_loops=self_loops)
         self.is_directed = directed
-        self.indptr, self.indices = compact(matrix.indptr), compact(matrix.indices)
-        if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels need one index type
-            self.indptr, self.indices = self.indptr.long(), self.indices.long()
-        self.weights = None if weights is None else torch.from_numpy(matrix.data)
+        self._set_matrix(matrix, weighted=weights is not None)
         self.features = None if features is None else copied(checks.features(features, n), features)
         self.task, self.targets = pick(dict.fromkeys(TASKS, task), task, "task"), None
         if task == "classification" or labels is None:
@@ -108,6 +105,13 @@ class Graph:
             raise TypeError(f"info must be an Info; got {type(info).__name__}. Use Info(name=...), or leave it out.")
         self.info = self._checked(info or Info())
         self.edge_results = {}
+
+    def _set_matrix(self, matrix: sp.csr_array, *, weighted: bool) -> None:
+        """Set the edges to those of a matrix whose entries are merged and sorted."""
+        self.indptr, self.indices = compact(matrix.indptr), compact(matrix.indices)
+        if len(self.indptr) and self.indptr.dtype != self.indices.dtype:  # kernels need one index type
+            self.indptr, self.indices = self.indptr.long(), self.indices.long()
+        self.weights = torch.from_numpy(matrix.data) if weighted else None
 
     def _checked(self, info: Info) -> Info:
         """Refuse names that are fewer or more than what they name, and copy the masks."""
@@ -249,6 +253,8 @@ class Graph:
             return self.undirected().degree()
         if direction not in ("both", "out", "in"):
             raise ValueError(f'direction must be "both", "out" or "in"; got {direction!r}.')
+        if self.weights is None and (direction == "out" or not self.is_directed):
+            return self.indptr.diff().double()  # every entry is 1
         sums = self.adjacency.sum(axis=0 if direction == "in" else 1)
         return torch.from_numpy(np.asarray(sums, dtype=np.float64).ravel())
 
@@ -287,6 +293,34 @@ class Graph:
         other = object.__new__(Graph)
         other.__dict__.update(self.__dict__, features=self.features[:, list(order)])
         return other
+
+    def edited(self, nodes: int, added: Tensor, removed: Tensor, weights: Tensor, info: Info) -> "Graph":
+        """The graph without features, with more nodes of unknown class, and with some edges added and some removed.
+
+        Only the edges that are added are sorted; those that are there stay in their order.
+
+        Args:
+            nodes: number of nodes, at least that of the graph; the new ones are the last.
+            added: edges [2, m]; the weight of one that is there already grows.
+            removed: edges of the graph [2, r].
+            weights: of the added edges as float64 [m]; not used by a graph without weights.
+            info: of the new graph.
+
+        >>> path = Graph([[0, 1], [1, 2]])
+        >>> cut = path.edited(4, torch.tensor([[3], [0]]), torch.tensor([[1], [2]]), torch.ones(1), path.info)
+        >>> cut.indptr.tolist(), cut.indices.tolist()
+        ([0, 2, 3, 3, 4], [1, 3, 0, 0])
+        """
+        A, more = self.adjacency, (0, nodes - self.nodes)
+        A = sp.csr_array((A.data, A.indices, np.pad(A.indptr, more, mode="edge")), shape=(nodes, nodes))
+        A = without_edges(A, removed.numpy(), directed=self.is_directed) if removed.shape[1] else A
+        new = merge(added.numpy(), weights.numpy(), nodes, directed=self.is_directed, self_loops=True)
+        found = object.__new__(Graph)
+        found.is_directed, found.task, found.info, found.edge_results = self.is_directed, self.task, info, {}
+        found._set_matrix(A + new, weighted=self.weights is not None)
+        found.features, found.targets = None, None
+        found.y = torch.cat([self.y, self.y.new_full((nodes - self.nodes,), -1)])
+        return found
 
     def relabelled(self, labels) -> "Graph":
         """The same graph with other classes; nothing else is copied."""
@@ -344,6 +378,8 @@ def row_count(rows) -> int:
 
 def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: bool, self_loops: bool) -> sp.csr_array:
     """Edges as a CSR matrix: repeated edges merged, in both directions and without self-loops if requested."""
+    if not pairs.shape[1]:
+        return sp.csr_array((n, n), dtype=np.int64 if values is None else values.dtype)
     if not self_loops:
         kept = pairs[0] != pairs[1]
         pairs, values = pairs[:, kept], values if values is None else values[kept]
@@ -354,6 +390,21 @@ def merge(pairs: np.ndarray, values: np.ndarray | None, n: int, *, directed: boo
     matrix.eliminate_zeros()  # edges of weight 0 are dropped
     matrix.sort_indices()
     return matrix
+
+
+def without_edges(A: sp.csr_array, edges: np.ndarray, *, directed: bool) -> sp.csr_array:
+    """A matrix without some of its entries [2, r], which must be there."""
+    n = len(A.indptr) - 1
+    keys = np.repeat(np.arange(n), np.diff(A.indptr)) * n + A.indices
+    gone = edges[0] * n + edges[1]
+    gone = gone if directed else np.concatenate([gone, edges[1] * n + edges[0]])
+    is_missing = ~np.isin(gone, keys)
+    if is_missing.any():
+        u, v = divmod(int(gone[is_missing.argmax()]), n)
+        raise ValueError(f"removed_edges must be edges of the graph; got {u} to {v}, which is none. Leave it out.")
+    kept = ~np.isin(keys, gone)
+    indptr = np.concatenate([[0], kept.cumsum()])[A.indptr]
+    return sp.csr_array((A.data[kept], A.indices[kept], indptr), shape=(n, n))
 
 
 def compact(index: np.ndarray | Sequence[int]) -> Tensor:

@@ -374,7 +374,7 @@ def hop_charts(run: Run, graph: Graph | None, recipe: Recipe, seconds: float | N
     if graph is not None and recipe.degree > 1 and angle_seconds(graph, recipe) <= limit:
         lines = [
             series(f"tau {tau:g}", range(1, len(degrees) + 1), degrees)
-            for tau, degrees in hop_angles(graph, recipe).items()
+            for tau, degrees in hop_angles(run, graph, recipe).items()
         ]
         found.append(chart("Angle between consecutive hops", lines, x=across, y="angle (degrees)", note=ANGLE_NOTE))
     return found
@@ -429,9 +429,9 @@ def angle_seconds(graph: Graph, recipe: Recipe) -> float:
     return ANGLE_SECONDS * (graph.nodes + graph.entries) * columns * recipe.degree * len(recipe.taus)
 
 
-def hop_angles(graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
-    """Return the angles in degrees between consecutive hops of the features, for each tau."""
-    x = input_columns(graph, recipe)[0][:, :ANGLE_COLUMNS]
+def hop_angles(run: Run, graph: Graph, recipe: Recipe) -> dict[float, list[float]]:
+    """Return the angles in degrees between consecutive hops of the inputs of a run, for each tau."""
+    x = input_columns(graph, recipe, saved=dict(run.saved_inputs))[0][:, :ANGLE_COLUMNS]
     return {tau: angles(krylov(Propagation(graph, tau), x, recipe.degree)).tolist() for tau in recipe.taus}
 
 

@@ -99,7 +99,7 @@ def fit(
     combine: str = "best",
     task: str | None = None,
     metrics: str | Sequence[str] | None = None,
-    predict: bool = False,
+    predict: bool | None = False,
     device: str | torch.device = "auto",
     batch_size: int | None = None,
     memory: str | int | None = None,
@@ -131,7 +131,8 @@ def fit(
         metrics: names such as ["macro_f1", "accuracy"]: the first chooses epochs, restarts and settings on validation
             nodes, all are reported. None: the metric of the graph, which is accuracy unless its `info` has another one;
             micro_f1 for several labels and r2 for targets.
-        predict: whether to keep the class probabilities of all nodes, in `Run.predicted`; not for basis folders.
+        predict: whether to keep the class probabilities of all nodes, in `Run.predicted`; not for basis folders. None:
+            only if they are known from the test of the run, so that they take no time.
         device: "auto", "cpu" or "cuda".
         batch_size: rows per step. None: all rows, or as many as fit if the basis does not fit on the device; 8192 for a
             basis folder.
@@ -155,7 +156,7 @@ def fit(
     for name, value in (("count", count), ("seeds", seeds), ("restarts", restarts), ("batch_size", batch_size)):
         checks.positive_count(1 if value is None and name in ("count", "batch_size") else value, name)
     seed = checks.count(seed, "seed", MAX_SEED)
-    predict, test = checks.flag(predict, "predict"), checks.flag(test, "test")
+    predict, test = None if predict is None else checks.flag(predict, "predict"), checks.flag(test, "test")
     callbacks = checked_callbacks(callbacks)
     check_resume(resume, out)
     pick(dict.fromkeys(("best", "mean")), combine, "way to combine trainings")
@@ -199,7 +200,7 @@ def fit(
             trainer = make_trainer(prepared, members, source, splits, basis_mix)
             checkpointers = [_restored_checkpointer(journal, key, prepared, trainer)] if journal else []
             trainer.run([*checkpointers, *callbacks])
-            run = build_run(trainer, prepared, source, splits, restarts, test and not is_mean, predict or is_mean)
+            run = build_run(trainer, prepared, source, splits, restarts, test and not is_mean, is_mean or predict)
             if is_mean:
                 run = combine_runs([run], mean_shares([run], len(splits)), source, splits, combine=combine, test=test)
             if journal:
@@ -343,7 +344,7 @@ def build_run(
     splits: Splits,
     restarts: int,
     test: bool,
-    predict: bool,
+    predict: bool | None,
 ) -> Run:
     """Evaluate the best weights on test nodes, choose among restarts on validation, and collect everything."""
     state, members, shape = trainer.state, trainer.members, prepared.shape
@@ -375,7 +376,7 @@ def build_run(
     curves = {name: curve[: state.epoch].cpu().numpy() for name, curve in state.group("curve").items()}
     weights = {name: w.cpu().float() for name, w in best.items()}
     run = Run(members, shape, weights, curves, results, info, saved_inputs=prepared.saved_inputs)
-    if predict:
+    if predict or (predict is None and outputs.kept is not None):
         run.predicted = predict_all(outputs)
     if confusion is not None:
         info.confusion = confusion[run.chosen].sum(0).tolist()

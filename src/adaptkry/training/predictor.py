@@ -7,7 +7,7 @@ for which that is impossible are computed again as a whole; `Predictor.recompute
 Shapes: v models, b members, n nodes, m rows, T terms, d features, c classes, r taus.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from adaptkry.models.inputs import Scaling, input_columns, model_inputs, propaga
 from adaptkry.models.recipe import Recipe
 from adaptkry.spectral.bases import running_mean, stack
 from adaptkry.spectral.kernels import cpu as kernels
-from adaptkry.spectral.local_update import GraphOperator, update_terms
+from adaptkry.spectral.local_update import GraphOperator, Reach, reach, update_terms
 from adaptkry.spectral.signal_bases import ALL_BASES
 from adaptkry.training.batches import CHUNK_ROWS, take_rows, term_chunks
 from adaptkry.training.calibration import checked_kind, checked_level
@@ -158,7 +158,7 @@ class Predictor:
         changed = torch.zeros(graph.nodes, dtype=torch.bool)
         changed[old.nodes :] = changed[added.flatten()] = changed[removed.flatten()] = True
         # Whatever can be refused is refused before anything changes.
-        ordered = None if rows is None or not self._stores else self._stores[0].part.checked(rows)[0]
+        ordered = None if rows is None or not self._stores else self._stores[0].part.matched(rows)[0]
         prepared = [store.prepare(graph, ordered) for store in self._stores]
         if rows is not None and old.features is not None:
             self._new_rows = [*(self._new_rows or [old.features]), rows.features]
@@ -293,9 +293,11 @@ class UpdatedTerms:
             return
         self.squares = torch.nn.functional.pad(self.squares, (0, self.store.nodes - self.squares.shape[1]))
         for chunk in rows.split(CHUNK_ROWS):
-            for k, terms in ((0, take_rows(self.store.blocks[0][2][:1], chunk)), (1, self.combined(chunk))):
+            x, k = take_rows(self.store.blocks[0][2][:1], chunk), 0
+            for terms in (x, *self.pieces(chunk)):
                 norms = torch.linalg.vector_norm(terms, dim=2, dtype=torch.float64)
                 self.squares[k : k + len(terms), chunk] = norms.square()
+                k += len(terms)
         x, *norms = self.squares.sum(1).sqrt()
         self.scale = torch.stack([x / norm if norm > 0 else torch.zeros_like(norm) for norm in norms])[:, None, None]
 
@@ -310,16 +312,19 @@ class UpdatedTerms:
 
     def combined(self, numbers: Tensor) -> Tensor:
         """Combine stored terms into those of the recipe, without hop normalisation: [T, m, d]."""
-        recipe, found = self.recipe, []
+        return torch.cat(list(self.pieces(numbers)))
+
+    def pieces(self, numbers: Tensor) -> Iterator[Tensor]:
+        """Yield the terms of `combined` a few at a time: those of one tau, or of one direction if taus are tied."""
+        recipe, store = self.recipe, self.store
         if recipe.uses_features_only:
-            return take_rows(self.store.blocks[0][2][:1], numbers)
-        blocks = [self.store.expanded(take_rows(terms, numbers)) for _, _, terms in self.store.blocks]
-        if recipe.tied:
-            r = len(recipe.taus)
-            blocks = [running_mean(torch.stack(blocks[i : i + r])) for i in range(0, len(blocks), r)]
-        for block in blocks:
-            found.append(block if recipe.terms == "all" else block[-1:])
-        return torch.cat(found)
+            yield take_rows(store.blocks[0][2][:1], numbers)
+            return
+        r = len(recipe.taus) if recipe.tied else 1
+        for i in range(0, len(store.blocks), r):
+            parts = [store.expanded(take_rows(terms, numbers)) for _, _, terms in store.blocks[i : i + r]]
+            block = running_mean(torch.stack(parts)) if recipe.tied else parts[0]
+            yield block if recipe.terms == "all" else block[-1:]
 
 
 class TermStore:
@@ -376,12 +381,18 @@ class TermStore:
         if rows is not None:
             x = input_columns(rows, self.recipe, self.scaling, dict(self.part.saved_inputs))[0]
             x = x if self.lowest is None else x[1:]
-        blocks = [] if self.recipe.uses_features_only else self.blocks
-        return [propagation(graph, self.recipe, tau, direction) for direction, tau, _ in blocks], x
+        if self.recipe.uses_features_only:
+            return [], x
+        return [
+            operator
+            for direction in self.recipe.directions
+            for operator in propagation(graph, self.recipe, self.recipe.taus, direction).singles()
+        ], x
 
     def update(self, operators: list[GraphOperator], x: Tensor | None, changed: Tensor) -> Tensor:
         """Compute the rows that change, and return their mask [n]."""
         found, old, self.nodes = changed.clone(), self.nodes, len(changed)
+        near: dict[str, Reach] = {}  # of each direction; it does not depend on tau
         for i, (direction, tau, terms) in enumerate(self.blocks):
             if self.nodes > terms.shape[1]:
                 room = self.nodes + self.nodes // SPARE + 1
@@ -391,7 +402,10 @@ class TermStore:
             if x is not None:
                 terms[0, old : self.nodes] = x
             if operators:
-                found[update_terms(self.basis, operators[i], terms[:, : self.nodes], changed, self.options)] = True
+                if direction not in near:
+                    near[direction] = reach(operators[i], changed, len(terms) - 1)
+                update_terms(self.basis, operators[i], terms[:, : self.nodes], near[direction], self.options)
+                found[near[direction].rows] = True
         return found
 
 
@@ -405,6 +419,8 @@ def edge_numbers(edges: Any, info: Any, nodes: int, places: dict[str, int] | Non
     """Return edges that are given by ids or numbers as node numbers [2, m]."""
     if edges is None:
         return torch.zeros(2, 0, dtype=torch.long)
+    if info.node_ids is None and (numbers := numbers_in_range(edges, nodes)) is not None:
+        return numbers
     edges = edges.tolist() if isinstance(edges, Tensor | np.ndarray) else edges
     is_pair = isinstance(edges, list | tuple) and len(edges) == 2 and all(isinstance(e, list | tuple) for e in edges)
     if is_pair and all(isinstance(e, tuple) and len(e) == 2 for e in edges):
@@ -422,26 +438,20 @@ def edge_numbers(edges: Any, info: Any, nodes: int, places: dict[str, int] | Non
     return node_numbers(info, nodes, [*edges[0], *edges[1]], places).view(2, -1)
 
 
+def numbers_in_range(edges: Any, nodes: int) -> Tensor | None:
+    """Return an array [2, m] of node numbers as a tensor; None for anything else, which is checked one by one."""
+    if not isinstance(edges, Tensor | np.ndarray) or edges.ndim != 2 or len(edges) != 2 or not edges.shape[1]:
+        return None
+    found = torch.as_tensor(edges)
+    if found.dtype not in (torch.int32, torch.int64) or int(found.min()) < 0 or int(found.max()) >= nodes:
+        return None
+    return found.long()
+
+
 def edited(graph: Graph, nodes: int, added: Tensor, removed: Tensor, weights: Any, info: Any) -> Graph:
     """Return the graph without its features, with more nodes and edges and without the removed edges."""
-    A = graph.adjacency.tocoo()
-    pairs, values = np.stack([A.row, A.col]).astype(np.int64), A.data
     if weights is not None and graph.weights is None:
         raise ValueError("weights are for graphs with weights; this one has none. Leave them out.")
-    if removed.shape[1]:
-        keys = pairs[0] * nodes + pairs[1]
-        gone = removed[0] * nodes + removed[1]
-        gone = torch.cat([gone, removed[1] * nodes + removed[0]]) if not graph.is_directed else gone
-        missing = ~np.isin(gone.numpy(), keys)
-        if missing.any():
-            u, v = divmod(int(gone[int(missing.argmax())]), nodes)
-            raise ValueError(f"removed_edges must be edges of the graph; got {u} to {v}, which is none. Leave it out.")
-        kept = ~np.isin(keys, gone.numpy())
-        pairs, values = pairs[:, kept], values[kept]
-    new = np.ones(added.shape[1]) if weights is None else checks.weights(weights, added.shape[1]).numpy()
-    pairs = np.concatenate([pairs, added.numpy()], 1)
-    values = None if graph.weights is None else np.concatenate([values, new])
-    labels = torch.cat([graph.y, graph.y.new_full((nodes - graph.nodes,), -1)])
-    found = Graph(pairs, None, labels, nodes=nodes, weights=values, directed=graph.is_directed)
-    found.info = info
-    return found
+    count = added.shape[1]
+    new = torch.ones(count, dtype=torch.float64) if weights is None else checks.weights(weights, count)
+    return graph.edited(nodes, added, removed, new, info)

@@ -182,7 +182,13 @@ class Run(TrainedModel):
         return open_graph(data, "predict", self.info.layout, task=task_of_files(data, self.task)).graph
 
     def checked(self, graph: Graph) -> tuple[Graph, Scaling | None]:
-        """Return a graph with columns in the order of training, and their scaling; refuse what does not fit."""
+        """Return what `matched` does; refuse a graph whose predictions do not fit in memory."""
+        ordered, scaling = self.matched(graph)
+        check_prediction(ordered, self.shape.recipe, len(self.members))
+        return ordered, scaling
+
+    def matched(self, graph: Graph) -> tuple[Graph, Scaling | None]:
+        """Return a graph with columns in the order of training, and their scaling; refuse other columns and classes."""
         ordered = self._with_columns_in_order(graph)
         width = 0 if graph.features is None else graph.features.shape[1]
         if width != self.features:
@@ -195,7 +201,6 @@ class Run(TrainedModel):
                 f"this run has {self.shape.classes} classes; got a graph with {graph.outputs}. Train on all classes."
             )
         saved = None if self.info.scaling is None else torch.tensor(self.info.scaling, dtype=torch.float64)  # [2, d]
-        check_prediction(ordered, self.shape.recipe, len(self.members))
         return ordered, None if saved is None else (saved[0], saved[1])
 
     def _names(self) -> str:
