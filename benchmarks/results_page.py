@@ -93,7 +93,7 @@ VARIANTS = {"float32": ("float32", 1), "bfloat16": ("bfloat16", 1), "float32, be
 
 
 def accuracy(rows: list[dict]) -> list[str]:
-    """Return Markdown lines, one per graph: quoted results, then ours, in two types and with two trainings per split."""
+    """Return Markdown lines, one per graph: quoted results, then ours in two types, and with two trainings."""
     columns = ["graph", "paper (quoted)", "authors' program (quoted)"]
     columns += [heading for variant in VARIANTS for heading in (f"ours, {variant}", "seconds")]
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]

@@ -98,10 +98,10 @@ def test_products_of_gpus_and_their_gradients_equal_plain_ones_whatever_the_numb
     z, weight = (
         torch.randn(2, *shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in ((24, 8), (5, 3))
     )
-    monkeypatch.setattr(residual_mlp, "BLOCK", 6)
+    monkeypatch.setattr(residual_mlp, "BLOCK_SIZE", 6)
     assert residual_mlp.row_parts(z.shape, 3) == 4
     for blocks in (1, 264):  # one part, or four
-        monkeypatch.setattr(residual_mlp, "BLOCKS", blocks)
+        monkeypatch.setattr(residual_mlp, "OCCUPYING_BLOCKS", blocks)
         torch.testing.assert_close(residual_mlp.GpuProduct.apply(z, weight), z[..., :5] @ weight)
         masked = lambda z, weight: residual_mlp.GpuProduct.apply(z * (torch.arange(8) < 5), weight)  # noqa: E731
         assert gradcheck(masked, (z, weight))

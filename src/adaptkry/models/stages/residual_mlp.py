@@ -18,7 +18,10 @@ from adaptkry.spectral.kernels import triton_kernels
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
 
-BLOCK, BLOCKS = 128, 264  # size of a block of a product, and about the number of blocks that occupy a GPU
+BLOCK_SIZE, OCCUPYING_BLOCKS = (
+    128,
+    264,
+)  # size of a block of a product, and about the number of blocks that occupy a GPU
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,13 @@ class GpuProduct(torch.autograd.Function):
 def row_parts(shape: torch.Size, outputs: int) -> int:
     """Return the number of equal parts, at most 16, into which the rows of z [b, m, h] are divided on a GPU."""
     b, m, inputs = shape
-    blocks, parts = b * -(-inputs // BLOCK) * -(-outputs // BLOCK), 1
-    while parts < 16 and m % (2 * parts) == 0 and m // (2 * parts) >= BLOCK and 2 * parts * blocks <= BLOCKS:
+    blocks, parts = b * -(-inputs // BLOCK_SIZE) * -(-outputs // BLOCK_SIZE), 1
+    while (
+        parts < 16
+        and m % (2 * parts) == 0
+        and m // (2 * parts) >= BLOCK_SIZE
+        and 2 * parts * blocks <= OCCUPYING_BLOCKS
+    ):
         parts *= 2
     return parts
 

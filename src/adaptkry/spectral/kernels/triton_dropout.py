@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-NUMBERS_PER_PROGRAM = 1024
+DROPPED_NUMBERS = 1024
 GOLDEN = tl.constexpr(0x9E3779B9)  # 2**32 / golden ratio: neighbouring numbers become distant ones
 FACTOR1, FACTOR2 = tl.constexpr(0x21F0AAAD), tl.constexpr(0xD35A2D97)
 
@@ -91,6 +91,6 @@ class TritonDropout(torch.autograd.Function):
 def dropped(x: Tensor, drop: Drop) -> Tensor:
     """Set the dropped entries of x [b, m, h] to 0 and scale the others."""
     size, out = x[0].numel(), torch.empty_like(x)
-    grid = (triton.cdiv(size, NUMBERS_PER_PROGRAM), len(x))
-    _drop[grid](x, out, *drop[:3], drop.rates.thresholds32, drop.rates.scales, size, NUMBERS_PER_PROGRAM)
+    grid = (triton.cdiv(size, DROPPED_NUMBERS), len(x))
+    _drop[grid](x, out, *drop[:3], drop.rates.thresholds32, drop.rates.scales, size, DROPPED_NUMBERS)
     return out

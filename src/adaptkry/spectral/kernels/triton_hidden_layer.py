@@ -13,15 +13,15 @@ from torch import Tensor
 
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
 
-NUMBERS_PER_PROGRAM = 2048
-ROWS, COLUMNS = 128, 16  # of a tile, where statistics of columns are computed
-MOMENTUM, EPSILON = tl.constexpr(0.1), tl.constexpr(1e-5)  # of batch norm, as in torch
+LAYER_NUMBERS = 2048
+TILE_ROWS, TILE_COLUMNS = 128, 16  # of a tile, where statistics of columns are computed
+NORM_MOMENTUM, NORM_EPSILON = tl.constexpr(0.1), tl.constexpr(1e-5)  # of batch norm, as in torch
 
 
 @triton.jit
 def _standardised(value, mean, variance, at, inside):
     """The value minus mean, over the standard deviation, and one over the latter."""
-    over = tl.rsqrt(tl.load(variance + at, mask=inside, other=1.0) + EPSILON)
+    over = tl.rsqrt(tl.load(variance + at, mask=inside, other=1.0) + NORM_EPSILON)
     return (value - tl.load(mean + at, mask=inside, other=0.0)) * over, over
 
 
@@ -105,10 +105,10 @@ def _column_statistics(
     if tl.program_id(0) == 0:
         tl.store(counts + b, total)
     before = tl.load(running_mean + at, mask=inside, other=0.0)
-    tl.store(running_mean + at, before + MOMENTUM * (average - before), mask=inside)
+    tl.store(running_mean + at, before + NORM_MOMENTUM * (average - before), mask=inside)
     before = tl.load(running_variance + at, mask=inside, other=0.0)
     unbiased = squares / tl.maximum(total - 1, 1.0)
-    tl.store(running_variance + at, before + MOMENTUM * (unbiased - before), mask=inside)
+    tl.store(running_variance + at, before + NORM_MOMENTUM * (unbiased - before), mask=inside)
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -163,8 +163,18 @@ class TritonHiddenLayer(torch.autograd.Function):
             if norm.is_training:
                 mean, variance = (row_mask.new_empty(b, h) for _ in range(2))
                 counts = row_mask.new_empty(b)
-                _column_statistics[(triton.cdiv(h, COLUMNS), b)](
-                    z, row_mask, mean, variance, counts, norm.running_mean, norm.running_variance, m, h, ROWS, COLUMNS
+                _column_statistics[(triton.cdiv(h, TILE_COLUMNS), b)](
+                    z,
+                    row_mask,
+                    mean,
+                    variance,
+                    counts,
+                    norm.running_mean,
+                    norm.running_variance,
+                    m,
+                    h,
+                    TILE_ROWS,
+                    TILE_COLUMNS,
                 )
         if x is not None and x.stride(2) != 1:
             x = x.contiguous()
@@ -187,8 +197,8 @@ class TritonHiddenLayer(torch.autograd.Function):
         to_x = torch.empty_like(out) if is_normed and ctx.is_residual else to_z if ctx.is_residual else None
         if is_normed:
             to_scale, to_shift = torch.empty_like(mean), torch.empty_like(mean)
-            _column_gradients[(triton.cdiv(h, COLUMNS), b)](
-                push, out, z, mean, variance, ctx.scales, to_scale, to_shift, m, h, is_dropped, ROWS, COLUMNS
+            _column_gradients[(triton.cdiv(h, TILE_COLUMNS), b)](
+                push, out, z, mean, variance, ctx.scales, to_scale, to_shift, m, h, is_dropped, TILE_ROWS, TILE_COLUMNS
             )
         _backward[(triton.cdiv(m, rows), b)](
             push, out, z, to_z, to_x, mean, variance, scale, to_scale, to_shift, counts, row_mask, ctx.scales, m, h,
@@ -201,4 +211,4 @@ class TritonHiddenLayer(torch.autograd.Function):
 def tile(h: int) -> tuple[int, int]:
     """Return rows and columns, powers of 2, of a tile with all h columns."""
     columns = max(16, triton.next_power_of_2(h))
-    return max(1, NUMBERS_PER_PROGRAM // columns), columns
+    return max(1, LAYER_NUMBERS // columns), columns

@@ -23,11 +23,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
 
 TERMS = 12  # of a group: those that four random words decide about
-MEMBERS = 5  # of a program of the backward pass: splits usually come in fives or tens
+PROGRAM_MEMBERS = 5  # of a program of the backward pass: splits usually come in fives or tens
 BACKWARD_COLUMNS, NODES_PER_PROGRAM = 64, 16  # of the backward pass
-FACTOR0, FACTOR1 = tl.constexpr(0x2C1B3C6D), tl.constexpr(0x297A2D39)  # of the four words
-FACTOR2, FACTOR3 = tl.constexpr(0x85EBCA6B), tl.constexpr(0xC2B2AE35)
-NUMBERS = tl.constexpr(0x1FF7FDFF)  # the bits of three numbers of 9 bits; a carry goes to bit 9, 19 or 29
+WORD_FACTOR0, WORD_FACTOR1 = tl.constexpr(0x2C1B3C6D), tl.constexpr(0x297A2D39)  # of the four words
+WORD_FACTOR2, WORD_FACTOR3 = tl.constexpr(0x85EBCA6B), tl.constexpr(0xC2B2AE35)
+THREE_NUMBERS = tl.constexpr(0x1FF7FDFF)  # the bits of three numbers of 9 bits; a carry goes to bit 9, 19 or 29
 
 
 SIZES = ["n", "m", "members", "T", "groups", "parts", "blocks"]
@@ -38,8 +38,10 @@ def _decisions(number, least):
     """Twelve decisions [BLOCK] from a random number each, as four words with three carries: at bits 9, 19 and 29."""
     words = ()
     for q in tl.static_range(4):
-        word = number * (FACTOR0 if q == 0 else FACTOR1 if q == 1 else FACTOR2 if q == 2 else FACTOR3)
-        word = (word ^ (word >> 15)) & NUMBERS
+        word = number * (
+            WORD_FACTOR0 if q == 0 else WORD_FACTOR1 if q == 1 else WORD_FACTOR2 if q == 2 else WORD_FACTOR3
+        )
+        word = (word ^ (word >> 15)) & THREE_NUMBERS
         words = words + (word.to(tl.int32, bitcast=True) + least,)
     return words
 
@@ -252,7 +254,7 @@ class TritonSumAtRows(torch.autograd.Function):
         basis, places, kept = ctx.saved_tensors
         (T, n, d), b, groups = basis.shape, places.shape[1], triton.cdiv(basis.shape[0], TERMS)
         parts, blocks, chunks = (
-            triton.cdiv(b, MEMBERS),
+            triton.cdiv(b, PROGRAM_MEMBERS),
             triton.cdiv(d, BACKWARD_COLUMNS),
             triton.cdiv(n, NODES_PER_PROGRAM),
         )
@@ -260,7 +262,7 @@ class TritonSumAtRows(torch.autograd.Function):
         _sum_backward[(chunks * blocks * groups * parts,)](
             gradient.contiguous(), basis, places, ctx.sums.rates.scales if ctx.sums else None, kept, partial,
             n, d, ctx.rows, b, T, groups, parts, blocks, ctx.terms is not None, ctx.sums is not None,
-            TERMS, MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, index_type(basis, gradient, kept),
+            TERMS, PROGRAM_MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, index_type(basis, gradient, kept),
             num_warps=1,
         )  # fmt: skip
         result = partial.sum(0)[:, :T]
