@@ -131,6 +131,18 @@ def test_labels_of_test_nodes_do_not_change_the_shares(parts):
         assert found == expected
 
 
+def test_predictions_at_other_than_validation_nodes_do_not_change_the_shares(parts):
+    changed = [part.only(range(len(part.members))) for part in parts]
+    for part in changed:
+        part.predicted = part.predicted.clone()
+        for i, member in enumerate(part.members):
+            part.predicted[i, ~SPLITS.validation[member.split]] = 0.5
+    expected = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
+    assert greedy_shares(changed, GRAPH.y, SPLITS, "accuracy") == expected
+    flipped = torch.where(SPLITS.validation.any(0), 1 - GRAPH.y, GRAPH.y)
+    assert greedy_shares(parts, flipped, SPLITS, "accuracy") != expected
+
+
 def test_failed_members_have_no_share_and_runs_without_predictions_are_refused(parts):
     broken = parts[0].only(range(4))
     broken.results = [replace(result, validation=None, failed="loss was not finite") for result in broken.results]
