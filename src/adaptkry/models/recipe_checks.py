@@ -121,9 +121,11 @@ def check_norms(recipe: "Recipe") -> None:
 def check_dtype(recipe: "Recipe") -> None:
     """Check that the model can store bfloat16."""
     if recipe.dtype == "bfloat16" and not recipe.reads_padded_columns:
+        combines_hops = isinstance(recipe.stages[0], CombineHops)
+        given = f"{recipe.method} with combine_hops {recipe.combine_hops}" if combines_hops else recipe.method
         raise ValueError(
-            f"dtype bfloat16 is for methods that sum hops and then apply dense layers, such as adaptkry with "
-            f"combine_hops sum; got {recipe.method}. Leave it out."
+            f"dtype bfloat16 is for methods that sum hops, one weight each, and then apply dense layers, such as "
+            f"adaptkry with combine_hops sum; got {given}. Leave it out."
         )
 
 

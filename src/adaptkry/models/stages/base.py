@@ -51,9 +51,7 @@ class StageContext:
     operator: Operator | None  # for stages that propagate, and for a structure layer
     dropout: DropoutState | None  # None: evaluation
     position: int  # of this stage in the model
-    output_dropout: tuple[str, int] | None = (
-        None  # name and layer of the dropout of the output, which this stage applies
-    )
+    output_dropout: tuple[str, int] | None = None  # name and layer of the dropout that this stage applies at its end
     is_input_dropped: bool = False  # whether the stage before has applied the dropout of the input
 
     def weight(self, name: str) -> Tensor:

@@ -18,10 +18,8 @@ from adaptkry.spectral.kernels import triton_kernels
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
 
-BLOCK_SIZE, OCCUPYING_BLOCKS = (
-    128,
-    264,
-)  # size of a block of a product, and about the number of blocks that occupy a GPU
+BLOCK_SIZE = 128  # rows and columns of a block of a product
+OCCUPYING_BLOCKS = 264  # blocks that occupy a GPU
 
 
 @dataclass(frozen=True)
@@ -134,15 +132,9 @@ class GpuProduct(torch.autograd.Function):
 def row_parts(shape: torch.Size, outputs: int) -> int:
     """Return the number of equal parts, at most 16, into which the rows of z [b, m, h] are divided on a GPU."""
     b, m, inputs = shape
-    blocks, parts = b * -(-inputs // BLOCK_SIZE) * -(-outputs // BLOCK_SIZE), 1
-    while (
-        parts < 16
-        and m % (2 * parts) == 0
-        and m // (2 * parts) >= BLOCK_SIZE
-        and 2 * parts * blocks <= OCCUPYING_BLOCKS
-    ):
-        parts *= 2
-    return parts
+    blocks = b * -(-inputs // BLOCK_SIZE) * -(-outputs // BLOCK_SIZE)
+    fitting = [p for p in (2, 4, 8, 16) if m % p == 0 and m // p >= BLOCK_SIZE and p * blocks <= OCCUPYING_BLOCKS]
+    return max(fitting, default=1)
 
 
 def structure_layer(context: StageContext) -> Tensor:

@@ -31,7 +31,7 @@ def scrambled(x):
 def seed_of(seeds, step, layer, b):
     """A hash of member, step and layer."""
     seed = scrambled(tl.load(seeds + b).to(tl.int32))
-    return scrambled(seed + tl.load(step).to(tl.uint32) * 4096 + layer.to(tl.uint32))
+    return scrambled(seed + tl.load(step).to(tl.uint32) * 65536 + layer.to(tl.uint32))
 
 
 @triton.jit
