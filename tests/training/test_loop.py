@@ -1,3 +1,5 @@
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -445,6 +447,20 @@ def test_members_that_stopped_are_left_out_and_the_others_do_not_notice(monkeypa
         if name.startswith(("best", "curve/", "failed", "epoch", "running")):
             torch.testing.assert_close(found.state[name], expected, rtol=1e-9, atol=1e-12, equal_nan=True)
             assert torch.equal(resumed.state[name].nan_to_num(), found.state[name].nan_to_num()), name
+
+
+def test_a_training_with_a_recorded_epoch_is_freed_at_once(monkeypatch):
+    monkeypatch.setattr(GradientDescent, "can_record", True)
+    monkeypatch.setattr(RecordedEpoch, "_record", lambda _: False)
+    training = make_training(replace(RECIPE, epochs=3), MEMBERS)
+    training.run()
+    reference = weakref.ref(training)
+    gc.disable()
+    try:
+        del training
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("min_epochs", [0, 35])

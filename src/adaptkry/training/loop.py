@@ -63,6 +63,7 @@ class GradientDescent:
         self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.state = initial_state(shape, members, batches.dtype, self.device, dict(fixed or {}))
         self.recorded: RecordedEpoch | None = None
+        self.has_failed_to_record = False
         self._settings_of_members()
 
     def _settings_of_members(self) -> None:
@@ -79,8 +80,7 @@ class GradientDescent:
     @property
     def can_record(self) -> bool:
         """Whether epochs can be recorded on a GPU; False once that has failed."""
-        is_fixed = self.gpu_dropout is not None and self.batches.is_fixed
-        return is_fixed if self.recorded is None else self.recorded.can_record
+        return self.gpu_dropout is not None and self.batches.is_fixed and not self.has_failed_to_record
 
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
         """Train until every member has stopped or a callback returns True; callbacks are called at every check."""
@@ -115,9 +115,13 @@ class GradientDescent:
         return self.recorded or train_epoch
 
     def release(self) -> None:
-        """Free the memory of a recorded epoch, which must not happen while another one is recorded."""
+        """Free the memory of a recorded epoch, which must not happen while another one is recorded.
+
+        The recording refers to the training: without this, both would stay in memory for a while.
+        """
         if self.recorded:
-            self.recorded.graph = None
+            self.has_failed_to_record = not self.recorded.can_record
+            self.recorded = None
 
     def _leave_out_stopped(self, epoch: int) -> bool:
         """Leave out the members that have stopped, if only few others are active; return whether this was done.
