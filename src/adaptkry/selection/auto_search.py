@@ -37,8 +37,8 @@ WORK = "trials"  # folder of the trained trials while the search runs
 TOGETHER = 8  # recipes trained as one batch on a GPU
 FIRST_RATES = 2  # recipes of a shape that are tried at first
 LARGEST_SHARE = 0.4  # of the remaining time, which one batch may take
-GPU_SHARE = 0.1  # of the whole time, which a batch after the first may take on a GPU, where most are far shorter
-GPU_RECIPE_SHARE = 0.05  # of the whole time, which a recipe of a shape may take on a GPU for the others to be trained
+GPU_SHARE = 0.1  # of the whole time, which a batch after the first may take on a GPU from its first check on
+GPU_RECIPE_SHARE = 0.1  # of the whole time, which a recipe of a shape may take on a GPU for the others to be trained
 SHORT = 2.0  # seconds that a batch may take in any case, if there are so many
 EXPECTED_SHARE = 0.25  # of the remaining time, which a batch should take: it has fewer recipes if they are slow
 RESERVE = 0.03  # share of the time that is kept for the test and the files of the ensemble
@@ -200,10 +200,9 @@ class AutoSearch:
         if not recipes:
             return
         left = self.left
-        allowed = max(LARGEST_SHARE * left, min(left, SHORT))
-        if self.is_gpu and self.trained:
-            allowed = min(allowed, max(GPU_SHARE * self.time_limit, SHORT))
-        end = time.monotonic() + allowed
+        end = time.monotonic() + max(LARGEST_SHARE * left, min(left, SHORT))
+        # From the first check on: kernels are compiled before.
+        allowed = max(GPU_SHARE * self.time_limit, SHORT) if self.is_gpu and self.trained else math.inf
         what = f"{recipes[0].method}, {len(recipes)} recipes" if len(recipes) > 1 else recipes[0].method
         checked, was_ended = [(0, time.monotonic())], False  # epochs and times
 
@@ -211,7 +210,7 @@ class AutoSearch:
             nonlocal was_ended
             self.report(what)
             checked.append((state.epoch, time.monotonic()))
-            is_over = time.monotonic() > end
+            is_over = time.monotonic() > min(end, checked[1][1] + allowed)
             if is_over and state.epoch < state.epochs and bool(state.running.any()):
                 was_ended = True
                 self.add_needed(whole_time(checked, state.epochs), left)
