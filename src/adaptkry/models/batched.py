@@ -95,8 +95,8 @@ def logits(
     for position, stage in enumerate(stages):
         is_dropped, following = output_dropout is not None, stages[position + 1 :]
         output_dropout = following[0].input_dropout if stage.drops_output and following else None
-        state = (terms, rows, row_mask, operator, dropout, position, output_dropout, is_dropped)
-        z = stage(z, StageContext(shape, weights, statistics, *state))
+        inputs = (terms, rows, row_mask, operator, dropout, position, output_dropout, is_dropped)
+        z = stage(z, StageContext(shape, weights, statistics, *inputs))
     return z
 
 

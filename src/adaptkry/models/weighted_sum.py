@@ -28,8 +28,8 @@ def weighted_sum(
     Rows that pad a member may have any finite value. `output_dropout` is the name and the layer of the dropout of the
     sum, if there is one: a GPU does both at once, and stores the result as `dtype` (default: that of the weights).
     """
-    is_float = basis.device.type == "cuda" and w.dtype == torch.float32 and w.ndim == 2
-    if is_float and (kernels := triton_kernels()) and (state is None or state.gpu):
+    is_gpu = basis.device.type == "cuda" and w.dtype == torch.float32 and w.ndim == 2
+    if is_gpu and (kernels := triton_kernels()) and (state is None or state.gpu):
         drops = gpu_drop(state, "filter_dropout", 0), gpu_drop(state, *output_dropout) if output_dropout else None
         return kernels.triton_weighted_sum.TritonSumAtRows.apply(w, basis, rows, *drops, dtype or w.dtype)
     filtered = state if state is not None and state.is_active("filter_dropout") else None

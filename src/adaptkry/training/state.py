@@ -40,14 +40,10 @@ class TrainingState:
         return self.tensors[name]
 
     def of(self, members: Tensor) -> "TrainingState":
-        """Return a copy of the state of some members."""
-        return TrainingState(
-            {
-                name: t if t.ndim == 0 else t.index_select(member_axis(name), members)
-                for name, t in self.tensors.items()
-            },
-            self.epochs,
-        )
+        """Return a copy of the state of some members; the counters of epochs and steps are the same tensors."""
+        tensors = self.tensors.items()
+        own = {name: t.index_select(member_axis(name), members) if t.ndim else t for name, t in tensors}
+        return TrainingState(own, self.epochs)
 
     def update(self, members: Tensor, other: "TrainingState") -> None:
         """Copy the state of some members from one that holds only them."""

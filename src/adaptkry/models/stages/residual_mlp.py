@@ -119,14 +119,14 @@ class GpuProduct(torch.autograd.Function):
         return z @ padded
 
     @staticmethod
-    def backward(ctx, push: Tensor):  # type: ignore[override]
+    def backward(ctx, gradient: Tensor):  # type: ignore[override]
         z, weight = ctx.saved_tensors
         parts = row_parts(z.shape, weight.shape[2]) if z.stride(0) else 1  # members may share z
-        b, push = len(z), push.contiguous()
-        split = [t.reshape(b * parts, -1, t.shape[2]) for t in (z, push)]
+        b, gradient = len(z), gradient.contiguous()
+        split = [t.reshape(b * parts, -1, t.shape[2]) for t in (z, gradient)]
         of_parts = (split[0].transpose(1, 2) @ split[1]).view(b, parts, *weight.shape[1:])
         of_weight = of_parts[:, 0].to(ctx.dtype) if parts == 1 else of_parts.sum(1, dtype=ctx.dtype)
-        return (push @ weight.transpose(1, 2) if ctx.needs_input_grad[0] else None), of_weight[:, : ctx.inputs]
+        return (gradient @ weight.transpose(1, 2) if ctx.needs_input_grad[0] else None), of_weight[:, : ctx.inputs]
 
 
 def row_parts(shape: torch.Size, outputs: int) -> int:

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-DROPPED_NUMBERS = 1024
+DROPPED_NUMBERS = 1024  # of a program
 GOLDEN = tl.constexpr(0x9E3779B9)  # 2**32 / golden ratio: neighbouring numbers become distant ones
 FACTOR1, FACTOR2 = tl.constexpr(0x21F0AAAD), tl.constexpr(0xD35A2D97)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
 
-LAYER_NUMBERS = 2048
+LAYER_NUMBERS = 2048  # of a program
 TILE_ROWS, TILE_COLUMNS = 128, 16  # of a tile, where statistics of columns are computed
 NORM_MOMENTUM, NORM_EPSILON = tl.constexpr(0.1), tl.constexpr(1e-5)  # of batch norm, as in torch
 
@@ -50,7 +50,7 @@ def _forward(
 
 @triton.jit(do_not_specialize=["m"])
 def _backward(
-    push, out, z, to_z, to_x, mean, variance, scale, to_scale, to_shift, counts, row_mask, scales, m, h,
+    gradient, out, z, grad_z, grad_x, mean, variance, scale, grad_scale, grad_shift, counts, row_mask, scales, m, h,
     IS_NORMED: tl.constexpr, IS_RESIDUAL: tl.constexpr, IS_DROPPED: tl.constexpr, ROWS: tl.constexpr, H: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(1).to(tl.int64)
@@ -58,20 +58,22 @@ def _backward(
     c = tl.arange(0, H)[None, :]
     inside = (r < m) & (c < h)
     at = (b * m + r) * h + c
-    value = tl.load(push + at, mask=inside, other=0.0).to(tl.float32)
+    value = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
     if IS_DROPPED:
         value *= tl.load(scales + b)
     value = tl.where(tl.load(out + at, mask=inside, other=0.0) > 0, value, 0.0)
     if IS_NORMED:
         if IS_RESIDUAL:
-            tl.store(to_x + at, value, mask=inside)
+            tl.store(grad_x + at, value, mask=inside)
         x_hat, over = _standardised(
             tl.load(z + at, mask=inside, other=0.0).to(tl.float32), mean, variance, b * h + c, c < h
         )
-        mean_push = tl.load(to_shift + b * h + c, mask=c < h) + x_hat * tl.load(to_scale + b * h + c, mask=c < h)
-        value -= mean_push / tl.load(counts + b) * tl.load(row_mask + b * m + r, mask=r < m, other=0.0)
+        mean_gradient = tl.load(grad_shift + b * h + c, mask=c < h) + x_hat * tl.load(
+            grad_scale + b * h + c, mask=c < h
+        )
+        value -= mean_gradient / tl.load(counts + b) * tl.load(row_mask + b * m + r, mask=r < m, other=0.0)
         value *= over * tl.load(scale + b * h + c, mask=c < h)
-    tl.store(to_z + at, value, mask=inside)
+    tl.store(grad_z + at, value, mask=inside)
 
 
 @triton.jit(do_not_specialize=["m"])
@@ -113,7 +115,7 @@ def _column_statistics(
 
 @triton.jit(do_not_specialize=["m"])
 def _column_gradients(
-    push, out, z, mean, variance, scales, to_scale, to_shift, m, h,
+    gradient, out, z, mean, variance, scales, grad_scale, grad_shift, m, h,
     IS_DROPPED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The gradients of scale and shift: sums over rows."""
@@ -125,7 +127,7 @@ def _column_gradients(
         r = (start + tl.arange(0, ROWS))[:, None]
         inside = (r < m) & (c < h)
         at = (b * m + r) * h + c
-        value = tl.load(push + at, mask=inside, other=0.0).to(tl.float32)
+        value = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
         value = tl.where(tl.load(out + at, mask=inside, other=0.0) > 0, value, 0.0)
         x_hat, _ = _standardised(
             tl.load(z + at, mask=inside, other=0.0).to(tl.float32), mean, variance, b * h + c, c < h
@@ -136,8 +138,8 @@ def _column_gradients(
     if IS_DROPPED:
         factor = tl.load(scales + b)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    tl.store(to_scale + b * h + column, tl.sum(of_scale, 0) * factor, mask=column < h)
-    tl.store(to_shift + b * h + column, tl.sum(of_shift, 0) * factor, mask=column < h)
+    tl.store(grad_scale + b * h + column, tl.sum(of_scale, 0) * factor, mask=column < h)
+    tl.store(grad_shift + b * h + column, tl.sum(of_shift, 0) * factor, mask=column < h)
 
 
 class BatchNorm(NamedTuple):
@@ -163,18 +165,9 @@ class TritonHiddenLayer(torch.autograd.Function):
             if norm.is_training:
                 mean, variance = (row_mask.new_empty(b, h) for _ in range(2))
                 counts = row_mask.new_empty(b)
+                running = norm.running_mean, norm.running_variance
                 _column_statistics[(triton.cdiv(h, TILE_COLUMNS), b)](
-                    z,
-                    row_mask,
-                    mean,
-                    variance,
-                    counts,
-                    norm.running_mean,
-                    norm.running_variance,
-                    m,
-                    h,
-                    TILE_ROWS,
-                    TILE_COLUMNS,
+                    z, row_mask, mean, variance, counts, *running, m, h, TILE_ROWS, TILE_COLUMNS
                 )
         if x is not None and x.stride(2) != 1:
             x = x.contiguous()
@@ -189,23 +182,40 @@ class TritonHiddenLayer(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx, push: Tensor):  # type: ignore[override]
+    def backward(ctx, gradient: Tensor):  # type: ignore[override]
         out, z, mean, variance, counts, scale, row_mask = ctx.saved_tensors
-        (b, m, h), push, is_dropped, is_normed = out.shape, push.contiguous(), ctx.scales is not None, z is not None
-        to_scale = to_shift = None
-        to_z, (rows, width) = torch.empty_like(out), tile(h)
-        to_x = torch.empty_like(out) if is_normed and ctx.is_residual else to_z if ctx.is_residual else None
+        (b, m, h), gradient, is_dropped, is_normed = (
+            out.shape,
+            gradient.contiguous(),
+            ctx.scales is not None,
+            z is not None,
+        )
+        grad_scale = grad_shift = None
+        grad_z, (rows, width) = torch.empty_like(out), tile(h)
+        grad_x = torch.empty_like(out) if is_normed and ctx.is_residual else grad_z if ctx.is_residual else None
         if is_normed:
-            to_scale, to_shift = torch.empty_like(mean), torch.empty_like(mean)
+            grad_scale, grad_shift = torch.empty_like(mean), torch.empty_like(mean)
             _column_gradients[(triton.cdiv(h, TILE_COLUMNS), b)](
-                push, out, z, mean, variance, ctx.scales, to_scale, to_shift, m, h, is_dropped, TILE_ROWS, TILE_COLUMNS
+                gradient,
+                out,
+                z,
+                mean,
+                variance,
+                ctx.scales,
+                grad_scale,
+                grad_shift,
+                m,
+                h,
+                is_dropped,
+                TILE_ROWS,
+                TILE_COLUMNS,
             )
         _backward[(triton.cdiv(m, rows), b)](
-            push, out, z, to_z, to_x, mean, variance, scale, to_scale, to_shift, counts, row_mask, ctx.scales, m, h,
-            is_normed, ctx.is_residual, is_dropped, rows, width,
+            gradient, out, z, grad_z, grad_x, mean, variance, scale, grad_scale, grad_shift, counts, row_mask, ctx.scales,
+            m, h, is_normed, ctx.is_residual, is_dropped, rows, width,
         )  # fmt: skip
-        norms = [None if t is None else t.view(b, 1, h) for t in (to_scale, to_shift)]
-        return to_z, to_x, *norms, None, None, None
+        norms = [None if t is None else t.view(b, 1, h) for t in (grad_scale, grad_shift)]
+        return grad_z, grad_x, *norms, None, None, None
 
 
 def tile(h: int) -> tuple[int, int]:

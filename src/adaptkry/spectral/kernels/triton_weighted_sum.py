@@ -28,9 +28,15 @@ BACKWARD_COLUMNS, NODES_PER_PROGRAM = 64, 16  # of the backward pass
 WORD_FACTOR0, WORD_FACTOR1 = tl.constexpr(0x2C1B3C6D), tl.constexpr(0x297A2D39)  # of the four words
 WORD_FACTOR2, WORD_FACTOR3 = tl.constexpr(0x85EBCA6B), tl.constexpr(0xC2B2AE35)
 THREE_NUMBERS = tl.constexpr(0x1FF7FDFF)  # the bits of three numbers of 9 bits; a carry goes to bit 9, 19 or 29
-
-
-SIZES = ["n", "m", "members", "T", "groups", "parts", "blocks"]
+SIZES = [
+    "n",
+    "m",
+    "members",
+    "T",
+    "groups",
+    "parts",
+    "blocks",
+]  # arguments that do not need a compilation for each value
 
 
 @triton.jit
@@ -162,26 +168,9 @@ def _sum_backward(
         totals = totals + (tl.zeros((BLOCK,), dtype=tl.float32),)
     rows = _rows_at(places, node, first, n, members, MEMBERS)
     values, pushes, decisions = _at_node(
-        rows,
-        gradient,
-        basis,
-        kept,
-        node,
-        first,
-        c,
-        inside,
-        n,
-        d,
-        m,
-        T,
-        g,
-        groups,
-        DROPS_TERMS,
-        DROPS_SUM,
-        TERMS,
-        MEMBERS,
-        INT,
-    )
+        rows, gradient, basis, kept, node, first, c, inside, n, d, m, T, g, groups,
+        DROPS_TERMS, DROPS_SUM, TERMS, MEMBERS, INT,
+    )  # fmt: skip
     next_rows = _rows_at(places, node + 1, first, n, members, MEMBERS)
     for _ in range(NODES):
         node += 1  # the last one is read for nothing
@@ -253,11 +242,8 @@ class TritonSumAtRows(torch.autograd.Function):
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, places, kept = ctx.saved_tensors
         (T, n, d), b, groups = basis.shape, places.shape[1], triton.cdiv(basis.shape[0], TERMS)
-        parts, blocks, chunks = (
-            triton.cdiv(b, PROGRAM_MEMBERS),
-            triton.cdiv(d, BACKWARD_COLUMNS),
-            triton.cdiv(n, NODES_PER_PROGRAM),
-        )
+        parts, blocks = triton.cdiv(b, PROGRAM_MEMBERS), triton.cdiv(d, BACKWARD_COLUMNS)
+        chunks = triton.cdiv(n, NODES_PER_PROGRAM)
         partial = gradient.new_empty(chunks * blocks, b, groups * TERMS, dtype=torch.float32)
         _sum_backward[(chunks * blocks * groups * parts,)](
             gradient.contiguous(), basis, places, ctx.sums.rates.scales if ctx.sums else None, kept, partial,
