@@ -211,8 +211,8 @@ class TritonHiddenLayer(torch.autograd.Function):
                 TILE_COLUMNS,
             )
         _backward[(triton.cdiv(m, rows), b)](
-            gradient, out, z, grad_z, grad_x, mean, variance, scale, grad_scale, grad_shift, counts, row_mask, ctx.scales,
-            m, h, is_normed, ctx.is_residual, is_dropped, rows, width,
+            gradient, out, z, grad_z, grad_x, mean, variance, scale, grad_scale, grad_shift, counts, row_mask,
+            ctx.scales, m, h, is_normed, ctx.is_residual, is_dropped, rows, width,
         )  # fmt: skip
         norms = [None if t is None else t.view(b, 1, h) for t in (grad_scale, grad_shift)]
         return grad_z, grad_x, *norms, None, None, None
