@@ -19,6 +19,7 @@ from adaptkry.common.memory import reused_memory
 from adaptkry.models.dropout import DropoutState, GpuDropout, random_half
 from adaptkry.models.recipe import DROPOUT_RATES, OPTIMISER_SETTINGS
 from adaptkry.models.stages import ModelShape, initial_statistics
+from adaptkry.spectral.kernels.triton_launch import compiled_together
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import Batch, Batches, FullBatch
 from adaptkry.training.cuda_graph import RecordedEpoch
@@ -109,10 +110,21 @@ class GradientDescent:
 
     def _epoch_function(self) -> Callable[[int], None]:
         """Return the function that trains an epoch: on a GPU it is recorded once, and then replayed."""
+        if self.can_record:
+            self._compile_kernels()
         loss_and_gradients = self.gradient_function()
         train_epoch = lambda epoch: self.one_epoch(epoch, loss_and_gradients)  # noqa: E731
         self.recorded = RecordedEpoch(train_epoch) if self.can_record else None
         return self.recorded or train_epoch
+
+    def _compile_kernels(self) -> None:
+        """Compile the kernels of an epoch in parallel; the state does not change."""
+        trial, changing = copy(self), ("statistics/", "steps")
+        own = {name: t.clone() for name, t in self.state.tensors.items() if name.startswith(changing)}
+        trial.state = TrainingState(self.state.tensors | own, self.state.epochs)
+        loss_and_gradients = trial.gradient_function()
+        with compiled_together():
+            trial._steps(0, loss_and_gradients)
 
     def release(self) -> None:
         """Free the memory of a recorded epoch, which must not happen while another one is recorded.
@@ -149,21 +161,25 @@ class GradientDescent:
 
     def one_epoch(self, epoch: int, loss_and_gradients: LossAndGradients) -> None:
         """Train, validate and keep the best weights. A full batch does not use the number of the epoch."""
+        if not self.batches.is_fixed:
+            self._reseed(epoch)
+        loss, score, validation_loss = self._steps(epoch, loss_and_gradients)
+        self.keep_best(loss, score, validation_loss)
+        stop_members(self.state, self.recipe, self.patience, loss)
+        self.state["epoch"].add_(1)
+
+    def _steps(self, epoch: int, loss_and_gradients: LossAndGradients) -> tuple[Tensor, Tensor, Tensor]:
+        """Take the steps of an epoch; returns the loss, and score and loss on validation nodes, [b] each."""
         state, losses = self.state, []
         weights, statistics = state.group("weights"), state.group("statistics")
         moments, is_adamw = (state.group("first"), state.group("second")), self.recipe.optimiser == "adamw"
-        if not self.batches.is_fixed:
-            self._reseed(epoch)
         for batch in self.batches.train(epoch):
             loss, gradients = loss_and_gradients(batch, self._dropout(batch))  # [b], name -> [b, ...]
             adam_step(weights, gradients, *moments, state["steps"], self.rates, decoupled=is_adamw)
             losses.append(loss)
         self._average_statistics()
-        score, validation_loss = evaluate(self.shape, weights, statistics, self.batches, self.metric)  # [b] each
-        loss = self.group.mean(losses[0] if len(losses) == 1 else torch.stack(losses).mean(0))  # [b]
-        self.keep_best(loss, score, validation_loss)
-        stop_members(state, self.recipe, self.patience, loss)
-        state["epoch"].add_(1)
+        loss = self.group.mean(losses[0] if len(losses) == 1 else torch.stack(losses).mean(0))
+        return loss, *evaluate(self.shape, weights, statistics, self.batches, self.metric)
 
     @torch.no_grad()
     def keep_best(self, loss: Tensor, score: Tensor, validation_loss: Tensor) -> None:

@@ -4,6 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from adaptkry.spectral.kernels.triton_launch import launch
+
 NUMBERS_PER_PROGRAM = 1024
 
 
@@ -44,7 +46,8 @@ def adam(
     """
     size = w[0].numel()
     g = g if g[0].is_contiguous() else g.contiguous()  # members may be parts of larger matrices, with padded rows
-    _adam[(triton.cdiv(size, NUMBERS_PER_PROGRAM), len(w))](
+    launch(
+        _adam, (triton.cdiv(size, NUMBERS_PER_PROGRAM), len(w)),
         w, g, g.stride(0), first, second, lr, decay, corrections, *constants, size,
         decoupled, NUMBERS_PER_PROGRAM, num_warps=4,
     )  # fmt: skip

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from adaptkry.spectral.kernels.triton_launch import launch
+
 DROPPED_NUMBERS = 1024  # of a program
 GOLDEN = tl.constexpr(0x9E3779B9)  # 2**32 / golden ratio: neighbouring numbers become distant ones
 FACTOR1, FACTOR2 = tl.constexpr(0x21F0AAAD), tl.constexpr(0xD35A2D97)
@@ -92,5 +94,5 @@ def dropped(x: Tensor, drop: Drop) -> Tensor:
     """Set the dropped entries of x [b, m, h] to 0 and scale the others."""
     size, out = x[0].numel(), torch.empty_like(x)
     grid = (triton.cdiv(size, DROPPED_NUMBERS), len(x))
-    _drop[grid](x, out, *drop[:3], drop.rates.thresholds32, drop.rates.scales, size, DROPPED_NUMBERS)
+    launch(_drop, grid, x, out, *drop[:3], drop.rates.thresholds32, drop.rates.scales, size, DROPPED_NUMBERS)
     return out

@@ -12,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
+from adaptkry.spectral.kernels.triton_launch import launch
 
 LAYER_NUMBERS = 2048  # of a program
 TILE_ROWS, TILE_COLUMNS = 128, 16  # of a tile, where statistics of columns are computed
@@ -166,13 +167,15 @@ class TritonHiddenLayer(torch.autograd.Function):
                 mean, variance = (row_mask.new_empty(b, h) for _ in range(2))
                 counts = row_mask.new_empty(b)
                 running = norm.running_mean, norm.running_variance
-                _column_statistics[(triton.cdiv(h, TILE_COLUMNS), b)](
-                    z, row_mask, mean, variance, counts, *running, m, h, TILE_ROWS, TILE_COLUMNS
-                )
+                launch(
+                    _column_statistics, (triton.cdiv(h, TILE_COLUMNS), b),
+                    z, row_mask, mean, variance, counts, *running, m, h, TILE_ROWS, TILE_COLUMNS,
+                )  # fmt: skip
         if x is not None and x.stride(2) != 1:
             x = x.contiguous()
         out, (rows, width) = torch.empty_like(z), tile(h)
-        _forward[(triton.cdiv(m, rows), b)](
+        launch(
+            _forward, (triton.cdiv(m, rows), b),
             z, x, out, mean, variance, scale, shift, *(drop[:3] if drop else (None, None, 0)),
             *((drop.rates.thresholds32, drop.rates.scales) if drop else (None, None)), m, h,
             *((0, 0) if x is None else x.stride()[:2]), norm is not None, x is not None, drop is not None, rows, width,
@@ -184,33 +187,20 @@ class TritonHiddenLayer(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         out, z, mean, variance, counts, scale, row_mask = ctx.saved_tensors
-        (b, m, h), gradient, is_dropped, is_normed = (
-            out.shape,
-            gradient.contiguous(),
-            ctx.scales is not None,
-            z is not None,
-        )
+        (b, m, h), gradient = out.shape, gradient.contiguous()
+        is_dropped, is_normed = ctx.scales is not None, z is not None
         grad_scale = grad_shift = None
         grad_z, (rows, width) = torch.empty_like(out), tile(h)
         grad_x = torch.empty_like(out) if is_normed and ctx.is_residual else grad_z if ctx.is_residual else None
         if is_normed:
             grad_scale, grad_shift = torch.empty_like(mean), torch.empty_like(mean)
-            _column_gradients[(triton.cdiv(h, TILE_COLUMNS), b)](
-                gradient,
-                out,
-                z,
-                mean,
-                variance,
-                ctx.scales,
-                grad_scale,
-                grad_shift,
-                m,
-                h,
-                is_dropped,
-                TILE_ROWS,
-                TILE_COLUMNS,
-            )
-        _backward[(triton.cdiv(m, rows), b)](
+            launch(
+                _column_gradients, (triton.cdiv(h, TILE_COLUMNS), b),
+                gradient, out, z, mean, variance, ctx.scales, grad_scale, grad_shift, m, h, is_dropped,
+                TILE_ROWS, TILE_COLUMNS,
+            )  # fmt: skip
+        launch(
+            _backward, (triton.cdiv(m, rows), b),
             gradient, out, z, grad_z, grad_x, mean, variance, scale, grad_scale, grad_shift, counts, row_mask,
             ctx.scales, m, h, is_normed, ctx.is_residual, is_dropped, rows, width,
         )  # fmt: skip

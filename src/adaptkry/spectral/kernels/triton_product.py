@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from adaptkry.spectral.kernels.triton_launch import launch
+
 # The best of 36 settings on an H200 for both benchmark shapes: 0.23 ms (cuSPARSE: 0.31) for arxiv, 0.40 ms (0.47) for
 # squirrel. Two warps per task are 1.7x slower: a row of 128 columns is too little work to divide.
 NEIGHBOURS = 128  # per task at most
@@ -103,24 +105,15 @@ class Tasks:
         strips = triton.cdiv(d, block)
         scalings = (right, left_tau, left_diagonal)
         weights = x if self.weights is None else self.weights  # an unused pointer must still be a pointer
-        _gather[(self.count, strips, r)](
+        launch(
+            _gather, (self.count, strips, r),
             x, out, partial, self.indices, weights, *scalings, self.row, self.begin, self.end, self.slot,
             n, d, max(self.slots, 1), self.weights is not None, AT_ONCE, block, wide, num_warps=PRODUCT_WARPS,
         )  # fmt: skip
         if self.hubs:
-            _finish[(self.hubs, strips, r)](
-                x,
-                out,
-                partial,
-                *scalings,
-                self.hub,
-                self.first,
-                self.last,
-                n,
-                d,
-                self.slots,
-                block,
-                wide,
+            launch(
+                _finish, (self.hubs, strips, r),
+                x, out, partial, *scalings, self.hub, self.first, self.last, n, d, self.slots, block, wide,
                 num_warps=PRODUCT_WARPS,
-            )
+            )  # fmt: skip
         return out

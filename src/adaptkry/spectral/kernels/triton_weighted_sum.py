@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
+from adaptkry.spectral.kernels.triton_launch import launch
 
 TERMS = 12  # of a group: those that four random words decide about
 PROGRAM_MEMBERS = 5  # of a program of the backward pass: splits usually come in fives or tens
@@ -166,14 +167,18 @@ def _sum_backward(
     totals = ()
     for _ in tl.static_range(MEMBERS * TERMS):
         totals = totals + (tl.zeros((BLOCK,), dtype=tl.float32),)
-    rows = _rows_at(places, node, first, n, members, MEMBERS)
-    values, pushes, decisions = _at_node(
-        rows, gradient, basis, kept, node, first, c, inside, n, d, m, T, g, groups,
-        DROPS_TERMS, DROPS_SUM, TERMS, MEMBERS, INT,
-    )  # fmt: skip
-    next_rows = _rows_at(places, node + 1, first, n, members, MEMBERS)
-    for _ in range(NODES):
-        node += 1  # the last one is read for nothing
+    values = ()
+    for _ in tl.static_range(TERMS):
+        values = values + (tl.zeros((BLOCK,), dtype=basis.dtype.element_ty),)
+    pushes = ()
+    decisions = ()
+    rows = ()
+    for _ in tl.static_range(MEMBERS):
+        pushes = pushes + (tl.zeros((BLOCK,), dtype=gradient.dtype.element_ty),)
+        decisions = decisions + (c * 0,)
+        rows = rows + (-1,)
+    next_rows = _rows_at(places, node, first, n, members, MEMBERS)
+    for _ in range(NODES + 1):  # the first adds nothing, the last reads a node for nothing
         later_rows = _rows_at(places, node + 1, first, n, members, MEMBERS)
         next_values, next_pushes, next_decisions = _at_node(
             next_rows, gradient, basis, kept, node, first, c, inside, n, d, m, T, g, groups,
@@ -197,6 +202,7 @@ def _sum_backward(
         decisions = next_decisions
         rows = next_rows
         next_rows = later_rows
+        node += 1
     to = partial + ((chunk * blocks + block) * members * groups + g) * TERMS
     for i in tl.static_range(MEMBERS):
         b = first + i
@@ -227,7 +233,8 @@ class TritonSumAtRows(torch.autograd.Function):
         blocks = triton.cdiv(d, columns)
         # Sums over several groups of terms are added in float32.
         partial = out if groups == 1 or dtype == torch.float32 else torch.empty_like(out, dtype=torch.float32)
-        _sum_forward[(max(n, m) * blocks,)](
+        launch(
+            _sum_forward, (max(n, m) * blocks,),
             pad(w, (0, groups * TERMS - T)).contiguous(), basis, places, padding, *(drop[:2] if drop else (None, None)),
             *((terms.layer, terms.rates.thresholds9) if terms else (0, None)),
             *((sums.layer, sums.rates.thresholds32, sums.rates.scales) if sums else (0, None, None)),
@@ -245,7 +252,8 @@ class TritonSumAtRows(torch.autograd.Function):
         parts, blocks = triton.cdiv(b, PROGRAM_MEMBERS), triton.cdiv(d, BACKWARD_COLUMNS)
         chunks = triton.cdiv(n, NODES_PER_PROGRAM)
         partial = gradient.new_empty(chunks * blocks, b, groups * TERMS, dtype=torch.float32)
-        _sum_backward[(chunks * blocks * groups * parts,)](
+        launch(
+            _sum_backward, (chunks * blocks * groups * parts,),
             gradient.contiguous(), basis, places, ctx.sums.rates.scales if ctx.sums else None, kept, partial,
             n, d, ctx.rows, b, T, groups, parts, blocks, ctx.terms is not None, ctx.sums is not None,
             TERMS, PROGRAM_MEMBERS, NODES_PER_PROGRAM, BACKWARD_COLUMNS, index_type(basis, gradient, kept),
