@@ -26,6 +26,7 @@ from adaptkry.selection.auto import auto
 from adaptkry.selection.auto_result import best_scores, effects_of, largest_class_scores
 from adaptkry.selection.auto_search import AutoSearch
 from adaptkry.selection.portfolio import portfolio
+from adaptkry.selection.space import DEFAULT_SPACE, space_of
 from adaptkry.selection.trial import TrainedTrial, recipe_of
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble
@@ -495,3 +496,28 @@ def test_the_better_half_of_the_shapes_is_tried_with_all_rates(monkeypatch):
     batches = list(islice(ALL_BATCHES(tried, None, recipe("adaptkry")), 4, 4 + 4 + 6))
     assert [[one.hidden for one in batch] for batch in batches[:4]] == [[16], [32], [8], [24]]
     assert {one.hidden for batch in batches[4:] for one in batch} == {32, 24}
+
+
+@pytest.mark.parametrize(("proposed", "rounds"), [({3, 9}, [3, 9]), ({8, 18}, [8]), (set(), [])])
+def test_the_search_goes_on_if_a_shape_has_nothing_left_to_try(monkeypatch, proposed, rounds):
+    """Rounds 0, 1, 2, ... belong to shapes in turn; nine without a recipe end the search."""
+    monkeypatch.setattr(auto_search, "portfolio", lambda *_: [])
+    tried = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, 0.0, LONG)
+    batch = [recipe("adaptkry", hidden=7)]
+    asked = []
+
+    def propose(number, _):
+        asked.append(number)
+        return [replace(batch[0], layers=number)] if number in proposed else []
+
+    monkeypatch.setattr(tried, "propose_batch", propose)
+    found = [one.layers for batch in ALL_BATCHES(tried, None, recipe("adaptkry")) for one in batch if one.hidden == 7]
+    assert found == rounds
+    assert asked == list(range(max(rounds, default=-1) + 10))
+
+
+def test_rates_of_a_method_with_a_grid_are_varied_in_a_range():
+    rates = auto_search.rate_ranges(space_of(recipe("jacobiconv"), set(), False))
+    assert set(rates) == {"mlp_lr", "mlp_decay", "input_dropout"}
+    assert rates["mlp_lr"] == DEFAULT_SPACE["mlp_lr"]
+    assert rates["input_dropout"].options == (0.2, 0.5, 0.8)

@@ -23,7 +23,7 @@ from adaptkry.selection.ensemble_selection import selection_seconds
 from adaptkry.selection.grid import alternatives, group_into_batches
 from adaptkry.selection.portfolio import input_settings, method_recipe, portfolio
 from adaptkry.selection.sampler import draw_at_random, has_optuna, propose
-from adaptkry.selection.space import Space, around, space_of
+from adaptkry.selection.space import DEFAULT_SPACE, Choice, Space, around, space_of
 from adaptkry.selection.trial import TrainedTrial, Trial, changed_recipe, recipe_of, train_trials
 from adaptkry.training.data import GraphData
 from adaptkry.training.loop import Callback
@@ -169,11 +169,14 @@ class AutoSearch:
                 yield batch
         if self.is_gpu:
             yield from (batch for recipes in baselines for batch in group_into_batches(recipes))
+        empty = 0  # rounds in a row
         for number in itertools.count():
             batch = self.propose_batch(number, self.together())
-            if not batch:
+            empty = 0 if batch else empty + 1
+            if empty > 2 * VARIED_SHAPES:  # all settings of all shapes were tried
                 return
-            yield batch
+            if batch:
+                yield batch
 
     def best_validation(self, group: Sequence[Recipe]) -> float:
         """Return the best mean validation score of the recipes of a group so far; minus infinity if there is none."""
@@ -288,7 +291,7 @@ class AutoSearch:
                 changed_recipe(self.data, base, new) for new in _first(self.proposals({one: space[one]}, same, seed), 5)
             )
             base = next((recipe for recipe in changed if recipe not in (None, base)), None) or base
-        rates = around({name: kind for name, kind in space.items() if name in PER_MEMBER}, vars(base))
+        rates = around(rate_ranges(space), vars(base))
         tried = {recipe_of(row) for row in self.rows}
         batch = [base] if base not in tried else []
         for settings in _first(self.proposals(rates, same, seed), 20 * together):
@@ -330,6 +333,12 @@ def search_settings(graph: Graph, device: str, fixed: Mapping[str, Any]) -> dict
     width = 0 if graph.features is None else graph.features.shape[1]
     is_wide = graph.nodes * width > WIDE_INPUT and width > REDUCED
     return CPU_SETTINGS | (reduced(graph) if is_wide else {}) | dict(fixed)
+
+
+def rate_ranges(space: Space) -> Space:
+    """Return the part of a space with settings of members; a range instead of a few options, where one is known."""
+    rates = {name: kind for name, kind in space.items() if name in PER_MEMBER}
+    return {name: DEFAULT_SPACE.get(name, kind) if isinstance(kind, Choice) else kind for name, kind in rates.items()}
 
 
 def whole_time(checked: Sequence[tuple[int, float]], epochs: int) -> float:
