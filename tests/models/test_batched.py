@@ -9,7 +9,7 @@ from torch.autograd import gradcheck
 from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models import batched
 from adaptkry.models import dropout as dropout_module
-from adaptkry.models.dropout import DropoutState, dropout, keep_mask
+from adaptkry.models.dropout import DropoutState, dropout, keep_mask, rounded_rate
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.methods import METHODS
 from adaptkry.models.recipe import Recipe, recipe
@@ -50,7 +50,7 @@ def test_the_number_of_weights_is_estimated_from_below_without_drawing_them(meth
 
 def test_weighted_sum_is_the_sum_of_weighted_hops_at_each_members_rows(parts):
     w, basis, rows = parts
-    for job in (sum_at_nodes, lambda *arguments: SumAtRows.apply(*arguments, None)):
+    for job in (sum_at_nodes, lambda *arguments: SumAtRows.apply(*arguments, None, None)):
         found = job(w, basis, rows)
         for b in range(B):
             torch.testing.assert_close(found[b], sum(w[b, k] * basis[k, rows[b]] for k in range(T)))
@@ -62,12 +62,12 @@ def test_dropped_sum_and_its_gradient_equal_those_of_separately_dropped_hops(par
     monkeypatch.setattr(dropout_module, "CACHE_BYTES", cache)  # one row at a time, or all
     w, basis, rows = parts
     rates = [0.0, 0.3, 0.8]
-    found = SumAtRows.apply(w, basis, rows, dropout_state([M] * B, rates))
+    found = SumAtRows.apply(w, basis, rows, dropout_state([M] * B, rates), None)
     expected = []
     for b, (p, generator) in enumerate(zip(rates, generators(), strict=True)):
         mask = torch.ones(T, M, D, dtype=torch.float64)
         if p:
-            mask = keep_mask((T, M, D), p, generator).double() / (1 - p)
+            mask = keep_mask((T, M, D), p, generator).double() / (1 - rounded_rate(p))
         expected.append((w[b, :, None, None] * mask * basis[:, rows[b]]).sum(0))
     torch.testing.assert_close(found, torch.stack(expected))
     cotangent = torch.randn_like(found)
@@ -130,7 +130,7 @@ def test_dropped_sums_with_weights_per_row_or_channel_draw_the_same_masks_in_bot
     masks = torch.ones(B, T, M, D, dtype=torch.float64)
     for b, (p, m, generator) in enumerate(zip(rates, counts, generators(), strict=True)):
         for k in range(T if p else 0):
-            masks[b, k] = 1 / (1 - p)
+            masks[b, k] = 1 / (1 - rounded_rate(p))
             masks[b, k, :m] *= keep_mask((m, D), p, generator)
     expected = (w * (masks * basis[:, rows].transpose(0, 1)).permute(0, 2, 3, 1)).sum(3)
     torch.testing.assert_close(found, expected)
@@ -145,7 +145,7 @@ def test_entries_are_kept_with_the_given_probability_and_independently(p):
     kept = keep_mask((400, 999), p, generators(1)[0]).double()
     assert abs(float(kept.mean()) - (1 - p)) < 0.005
     assert float(kept.mean(0).std()) == pytest.approx((p * (1 - p) / 400) ** 0.5, rel=0.1)
-    for lag in (1, 2, 3, 4):  # four entries are drawn as one integer, but must be independent
+    for lag in range(1, 9):  # eight entries are drawn as one integer, but must be independent
         assert abs(float(torch.corrcoef(torch.stack([kept[:, lag:].flatten(), kept[:, :-lag].flatten()]))[0, 1])) < 0.01
 
 
@@ -389,6 +389,6 @@ def test_filter_dropout_of_maps_drops_entries_of_every_mapped_hop(parts):
         expected = 0
         for k in range(T):
             mapped = torch.relu(basis[k, rows[b]] @ weights["mlp/0/weight"][b, k] + weights["mlp/0/bias"][b, k])
-            mask = keep_mask((M, 7), p, generator) / (1 - p) if p else 1
+            mask = keep_mask((M, 7), p, generator) / (1 - rounded_rate(p)) if p else 1
             expected = expected + weights["filter/weights"][b, k] * mapped * mask
         torch.testing.assert_close(found[b], expected)

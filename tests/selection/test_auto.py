@@ -26,7 +26,7 @@ from adaptkry.selection.auto import auto
 from adaptkry.selection.auto_result import best_scores, effects_of, largest_class_scores
 from adaptkry.selection.auto_search import AutoSearch
 from adaptkry.selection.portfolio import portfolio
-from adaptkry.selection.space import DEFAULT_SPACE, space_of
+from adaptkry.selection.space import DEFAULT_SPACE, Choice, space_of
 from adaptkry.selection.trial import TrainedTrial, recipe_of
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble
@@ -520,4 +520,4 @@ def test_rates_of_a_method_with_a_grid_are_varied_in_a_range():
     rates = auto_search.rate_ranges(space_of(recipe("jacobiconv"), set(), False))
     assert set(rates) == {"mlp_lr", "mlp_decay", "input_dropout"}
     assert rates["mlp_lr"] == DEFAULT_SPACE["mlp_lr"]
-    assert rates["input_dropout"].options == (0.2, 0.5, 0.8)
+    assert rates["input_dropout"] == Choice((0.2, 0.5, 0.8))

@@ -31,6 +31,14 @@ def test_gather_sum_equals_the_dense_product(dtype, graph, width):
 
 
 @both_dtypes
+def test_row_products_are_inner_products_of_rows(dtype):
+    x, table = random_signal(6, 5, dtype=dtype), random_signal(20, 5, dtype=dtype)
+    places = torch.randint(20, (6, 3), generator=torch.Generator().manual_seed(0))
+    wanted = torch.einsum("mw,mkw->mk", x, table[places])
+    assert_close(kernels.row_products(x, table, places), wanted, rtol=0, atol=TOLERANCE[dtype] * 10)
+
+
+@both_dtypes
 @pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
 def test_gather_sum_accepts_int32_and_int64_indices(index, dtype):
     graph, table = random_graph(1), random_signal(20, 5, dtype=dtype)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from adaptkry.models.dropout import DropoutState, dropout, gpu_drop, is_kept, random_numbers, rows_in_cache, slices
+from adaptkry.models.dropout import Decisions, DropoutState, dropout, dropped, gpu_drop, is_kept, rows_in_cache, slices
 from adaptkry.spectral.kernels import triton_kernels
+from adaptkry.spectral.kernels.cpu import row_products
 
 
 def weighted_sum(
@@ -38,7 +39,7 @@ def weighted_sum(
     elif filtered is None and (basis.device.type != "cpu" or torch.compiler.is_compiling()):
         z = sum_at_nodes(w, basis, rows)
     else:
-        z = SumAtRows.apply(w, basis, rows, filtered)
+        return SumAtRows.apply(w, basis, rows, state, output_dropout)  # type: ignore[return-value]
     return dropout(z, state, *output_dropout) if output_dropout else z  # type: ignore[arg-type, return-value]
 
 
@@ -51,62 +52,75 @@ def sum_at_nodes(w: Tensor, basis: Tensor, rows: Tensor) -> Tensor:
 
 
 class SumAtRows(torch.autograd.Function):
-    """The same without an array for all nodes, and with dropout of every entry of every F_k, on the CPU.
+    """Dropout of the same sums with dropout of every entry of every F_k, on the CPU.
 
-    A few rows at a time are read, and their dropped entries set to 0, so that they stay in the cache. The random
-    numbers of the forward pass are kept for the backward pass: two bytes per entry of the basis and member.
+    There is no array for all nodes: a few rows at a time are read, and their dropped entries set to 0, so that they
+    stay in the cache. The random numbers of the forward pass are kept for the backward pass: a byte per entry of the
+    basis and member.
     """
 
     @staticmethod
-    def forward(ctx, w: Tensor, basis: Tensor, rows: Tensor, dropout: DropoutState | None) -> Tensor:  # type: ignore[override]
+    def forward(  # type: ignore[override]
+        ctx, w: Tensor, basis: Tensor, rows: Tensor, state: DropoutState | None, output: tuple[str, int] | None
+    ) -> Tensor:
+        (T, _, d), (b, m) = basis.shape, rows.shape
         ctx.save_for_backward(basis, rows)
-        ctx.counts = dropout.row_counts if dropout else [rows.shape[1]] * len(rows)
-        ctx.rates = dropout.rates["filter_dropout"] if dropout else [0.0] * len(rows)
-        ctx.numbers = [
-            random_numbers((len(basis), m, basis.shape[2]), p, dropout.generators[i]) if dropout and p else None
-            for i, (m, p) in enumerate(zip(ctx.counts, ctx.rates, strict=True))
-        ]
-        out = basis.new_zeros(*rows.shape, basis.shape[2])
-        for i, (m, p, numbers) in enumerate(zip(ctx.counts, ctx.rates, ctx.numbers, strict=True)):
-            if numbers is None:
-                out[i, :m] = sum_at_rows(w[i], basis, rows[i, :m])
-                continue
-            for part, terms in kept_terms(basis, rows[i, :m], numbers, p):
-                torch.mv(terms.flatten(1).T, w[i] / (1 - p), out=out[i, part].view(-1))
-        return out
+        ctx.counts, ctx.filter = state.row_counts if state else [m] * b, Decisions.none(b)
+        if state and state.is_active("filter_dropout"):
+            ctx.filter = Decisions.draw(state, "filter_dropout", d, [T])
+        out = sum_at_rows(w[0], basis, rows[0])[None] if b == 1 and not ctx.filter.rates[0] else w.new_empty(b, m, d)
+        for i, (numbers, p) in enumerate(zip(*ctx.filter, strict=True)):
+            if numbers is not None:
+                for part, terms in kept_terms(basis, rows[i, : ctx.counts[i]], numbers, p):
+                    torch.mv(terms.flatten(1).T, w[i] / (1 - p), out=out[i, part].view(-1))
+                out[i, ctx.counts[i] :] = 0
+            elif b > 1:
+                out[i] = sum_at_rows(w[i], basis, rows[i])
+        ctx.output = Decisions.draw(state, output[0], d) if state and output and state.is_active(output[0]) else None
+        return dropped(out, ctx.output, out) if ctx.output else out
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         basis, rows = ctx.saved_tensors
+        if ctx.output:
+            gradient = dropped(gradient, ctx.output, torch.empty_like(gradient, memory_format=torch.contiguous_format))
         result, gradient = gradient.new_zeros(len(rows), len(basis)), gradient.contiguous()  # [b, T]
-        for i, p in enumerate(ctx.rates):
-            for part, terms in kept_terms(basis, rows[i, : ctx.counts[i]], ctx.numbers[i], p):
+        for i, (numbers, p) in enumerate(zip(*ctx.filter, strict=True)):
+            real = slice(ctx.counts[i])
+            if numbers is None:
+                result[i] = row_products(gradient[i, real], *table_of(basis, rows[i, real])).sum(0)
+                continue
+            for part, terms in kept_terms(basis, rows[i, real], numbers, p):
                 result[i] += terms.flatten(1) @ gradient[i, part].view(-1)
             result[i] /= 1 - p
-        return result, None, None, None
+        return result, None, None, None, None
+
+
+def table_of(basis: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the terms as a table [T n, d], and the place in it of every term at rows [m]: [m, T]."""
+    T, n, d = basis.shape
+    return basis.reshape(T * n, d), rows[:, None] + n * torch.arange(T, device=rows.device)
 
 
 def sum_at_rows(w: Tensor, basis: Tensor, rows: Tensor) -> Tensor:
     """Compute sum_k w[k] F_k at rows [m] in one pass: [m, d]."""
-    T, n, d = basis.shape
-    flat = rows[:, None] + n * torch.arange(T, device=rows.device)  # [m, T]
-    return embedding_bag(flat, basis.reshape(T * n, d), mode="sum", per_sample_weights=w.expand(len(rows), -1))
+    table, places = table_of(basis, rows)
+    return embedding_bag(places, table, mode="sum", per_sample_weights=w.expand(len(rows), -1))
 
 
-def kept_terms(basis: Tensor, rows: Tensor, numbers: Tensor | None, p: float) -> Iterator[tuple[slice, Tensor]]:
+def kept_terms(basis: Tensor, rows: Tensor, numbers: Tensor, p: float) -> Iterator[tuple[slice, Tensor]]:
     """Yield a slice of rows [m] and every term there [T, m, d], with dropped entries 0 and the others not scaled.
 
     Each overwrites the last one.
     """
-    T, n, d = basis.shape
-    table, flat = basis.reshape(T * n, d), rows + n * torch.arange(T, device=rows.device)[:, None]  # [T, m]
+    T, _, d = basis.shape
+    table, places = table_of(basis, rows)
     size = rows_in_cache(basis[:, :1])
     terms, mask = (basis.new_empty(T * min(size, len(rows)), d) for _ in range(2))
     for part in slices(len(rows), size):
-        chosen = flat[:, part].flatten()
+        chosen = places[part].T.flatten()
         kept = torch.index_select(table, 0, chosen, out=terms[: len(chosen)]).view(T, -1, d)
-        if numbers is not None:
-            kept.mul_(is_kept(numbers[:, part], p, out=mask[: len(chosen)].view_as(kept)))
+        kept.mul_(is_kept(numbers[:, part], p, out=mask[: len(chosen)].view_as(kept)))
         yield part, kept
 
 

@@ -19,7 +19,7 @@ from adaptkry.common.memory import reused_memory
 from adaptkry.models.dropout import DropoutState, GpuDropout, random_half
 from adaptkry.models.recipe import DROPOUT_RATES, OPTIMISER_SETTINGS
 from adaptkry.models.stages import ModelShape, initial_statistics
-from adaptkry.spectral.kernels.triton_launch import compiled_together
+from adaptkry.spectral.kernels.launch import compiled_together
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import Batch, Batches, FullBatch
 from adaptkry.training.cuda_graph import RecordedEpoch

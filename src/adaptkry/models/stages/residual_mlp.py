@@ -13,7 +13,7 @@ from adaptkry.models.dropout import gpu_drop
 from adaptkry.models.stages.base import ModelShape, Stage, StageContext, Weights, to_columns, to_members, uniform
 from adaptkry.models.stages.label_inputs import label_columns, label_width
 from adaptkry.models.stages.norms import apply_norm, norm_weights
-from adaptkry.spectral.kernels import triton_kernels
+from adaptkry.spectral.kernels import onednn, triton_kernels
 
 if TYPE_CHECKING:
     from adaptkry.models.recipe import Recipe
@@ -102,7 +102,10 @@ def product(z: Tensor, weight: Tensor) -> Tensor:
     if z.is_cuda:
         return GpuProduct.apply(z, weight)  # type: ignore[return-value]
     extra = z.shape[2] - weight.shape[1]
-    return z @ (pad(weight, (0, 0, 0, extra)) if extra else weight)
+    weight = pad(weight, (0, 0, 0, extra)) if extra else weight
+    if onednn.is_faster(z, weight):
+        return onednn.Product.apply(z[0], weight[0])[None]  # type: ignore[index]
+    return z @ weight
 
 
 class GpuProduct(torch.autograd.Function):

@@ -76,6 +76,17 @@ def as_csr(matrix: Tensor) -> Tensor:
     return csr(wide.crow_indices().to(index), wide.col_indices().to(index), wide.values(), tuple(wide.shape))
 
 
+def row_products(x: Tensor, table: Tensor, places: Tensor) -> Tensor:
+    """Compute the inner products of row i of x and the table's rows `places[i]`, without a copy of these rows.
+
+    Shapes: x [m, w], table [any, w], places [m, k] -> [m, k].
+    """
+    m, k = places.shape
+    start = torch.arange(0, m * k + 1, k, device=x.device)
+    pattern = csr(start, places.flatten(), x.new_zeros(m * k), (m, len(table)))
+    return torch.sparse.sampled_addmm(pattern, x, table.t(), beta=0.0).values().view(m, k)
+
+
 def gather_sum(indptr: Tensor, indices: Tensor, table: Tensor, weights: Tensor | None = None) -> Tensor:
     """Row i of the result is the (weighted) sum of the table's rows `indices[indptr[i]:indptr[i + 1]]`.
 

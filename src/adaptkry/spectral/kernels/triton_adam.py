@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from adaptkry.spectral.kernels.triton_launch import launch
+from adaptkry.spectral.kernels.launch import launch
 
 NUMBERS_PER_PROGRAM = 1024
 

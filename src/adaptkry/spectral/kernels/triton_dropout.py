@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from adaptkry.spectral.kernels.triton_launch import launch
+from adaptkry.spectral.kernels.launch import launch
 
 DROPPED_NUMBERS = 1024  # of a program
 GOLDEN = tl.constexpr(0x9E3779B9)  # 2**32 / golden ratio: neighbouring numbers become distant ones

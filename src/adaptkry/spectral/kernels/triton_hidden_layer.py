@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from adaptkry.spectral.kernels.launch import launch
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
-from adaptkry.spectral.kernels.triton_launch import launch
 
 LAYER_NUMBERS = 2048  # of a program
 TILE_ROWS, TILE_COLUMNS = 128, 16  # of a tile, where statistics of columns are computed

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from adaptkry.spectral.kernels.triton_launch import launch
+from adaptkry.spectral.kernels.launch import launch
 
 # The best of 36 settings on an H200 for both benchmark shapes: 0.23 ms (cuSPARSE: 0.31) for arxiv, 0.40 ms (0.47) for
 # squirrel. Two warps per task are 1.7x slower: a row of 128 columns is too little work to divide.

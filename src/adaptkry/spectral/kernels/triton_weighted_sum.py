@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from adaptkry.spectral.kernels.launch import launch
 from adaptkry.spectral.kernels.triton_dropout import Drop, number_at, seed_of
-from adaptkry.spectral.kernels.triton_launch import launch
 
 TERMS = 12  # of a group: those that four random words decide about
 PROGRAM_MEMBERS = 5  # of a program of the backward pass: splits usually come in fives or tens

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from adaptkry.spectral.kernels.triton_launch import compiled_together, launch
+from adaptkry.spectral.kernels.launch import compiled_together, launch
 
 
 class Kernel:
