@@ -392,7 +392,8 @@ def test_unknown_settings_are_refused():
 def test_the_portfolio_fits_the_graph_and_the_settings_of_the_user():
     for graph in (GRAPH, directed_csbm(nodes=60, seed=0)):
         data = GraphData(graph)
-        for group in portfolio(data, recipe("adaptkry", "squirrel"), data.recipe("adaptkry"), {"epochs": 7}):
+        published, suggested = recipe("adaptkry", "squirrel"), data.recipe("adaptkry")
+        for group in portfolio(data, published, suggested, {"epochs": 7}, is_gpu=True):
             assert {one.epochs for one in group} == {7}
             common_recipe(group)  # raises an error if they cannot train as one batch
             assert len(set(group)) == len(group)
@@ -405,10 +406,19 @@ def test_other_methods_are_tried_with_the_settings_published_for_the_graph():
     graph = csbm(60, seed=0)
     graph.info = replace(graph.info, known_as="actor")
     data = GraphData(graph)
-    groups = list(portfolio(data, recipe("adaptkry", "actor"), recipe("adaptkry"), {}))
+    groups = list(portfolio(data, recipe("adaptkry", "actor"), recipe("adaptkry"), {}, is_gpu=False))
     found = {group[0].method: group[0] for group in groups}
     assert found["optbasis"] == recipe("optbasis", "actor")
     assert found["jacobiconv"] == recipe("jacobiconv", "actor")
+
+
+def test_many_layers_are_tried_on_gpus_only():
+    data = GraphData(GRAPH)
+    layers = {
+        is_gpu: max(group[0].layers for group in portfolio(data, None, data.recipe("adaptkry"), {}, is_gpu=is_gpu))
+        for is_gpu in (False, True)
+    }
+    assert layers == {False: 3, True: 12}
 
 
 def test_effects_compare_the_best_trials_of_two_values():

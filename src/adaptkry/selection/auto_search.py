@@ -157,7 +157,7 @@ class AutoSearch:
         yield [published or suggested]
         yield from ([recipes[0]] for recipes in baselines)
         yield baselines[0][1:FIRST_RATES]  # of the GCN, which often needs another decay and is fast
-        groups = list(portfolio(self.data, published, suggested, self.settings))
+        groups = list(portfolio(self.data, published, suggested, self.settings, is_gpu=self.is_gpu))
         for group in groups:
             yield group[: min(FIRST_RATES, self.together())]
         groups.sort(key=self.best_validation, reverse=True)

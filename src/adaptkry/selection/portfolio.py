@@ -22,7 +22,7 @@ def table() -> Mapping[str, Any]:
 
 
 def portfolio(
-    data: GraphData, published: Recipe | None, suggested: Recipe, settings: Mapping[str, Any]
+    data: GraphData, published: Recipe | None, suggested: Recipe, settings: Mapping[str, Any], *, is_gpu: bool
 ) -> Iterator[list[Recipe]]:
     """Yield groups of recipes that can train as one batch: every shape with all its rates.
 
@@ -31,13 +31,16 @@ def portfolio(
         published: the settings published for this graph, if there are any.
         suggested: the settings suggested for the graph.
         settings: settings of the user, which every recipe has.
+        is_gpu: whether a GPU trains; otherwise slow shapes are left out.
     """
     width = 0 if data.graph.features is None else data.graph.features.shape[1]
     for shape in table()["shapes"]:
         name = shape["base"]
         if (shape.get("directed") and not data.graph.is_directed) or (name == "published" and published is None):
             continue
-        if width > shape.get("max_columns", width) or (shape.get("published") and not data.has_published(name)):
+        if (shape.get("gpu") and not is_gpu) or width > shape.get("max_columns", width):
+            continue
+        if shape.get("published") and not data.has_published(name):
             continue
         base = {"published": published, "suggested": suggested}.get(name)
         base = base or (data.recipe(name) if shape.get("published") else method_recipe(data, name, suggested))
