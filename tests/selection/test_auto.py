@@ -500,7 +500,7 @@ def test_the_largest_class_is_that_of_training_nodes():
 def test_the_better_half_of_the_shapes_is_tried_with_all_rates(monkeypatch):
     """Shapes are scored by a made-up rule: those with more hidden units are better."""
     groups = [[recipe("adaptkry", hidden=8 * k, mlp_lr=lr) for lr in (0.01, 0.02, 0.03)] for k in (2, 4, 1, 3)]
-    monkeypatch.setattr(auto_search, "portfolio", lambda *_: [list(group) for group in groups])
+    monkeypatch.setattr(auto_search, "portfolio", lambda *_, **__: [list(group) for group in groups])
     tried = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, 0.0, LONG)
     monkeypatch.setattr(tried, "best_validation", lambda group: group[0].hidden)
     batches = list(islice(ALL_BATCHES(tried, None, recipe("adaptkry")), 4, 4 + 4 + 6))
@@ -511,7 +511,7 @@ def test_the_better_half_of_the_shapes_is_tried_with_all_rates(monkeypatch):
 @pytest.mark.parametrize(("proposed", "rounds"), [({3, 9}, [3, 9]), ({8, 18}, [8]), (set(), [])])
 def test_the_search_goes_on_if_a_shape_has_nothing_left_to_try(monkeypatch, proposed, rounds):
     """Rounds 0, 1, 2, ... belong to shapes in turn; nine without a recipe end the search."""
-    monkeypatch.setattr(auto_search, "portfolio", lambda *_: [])
+    monkeypatch.setattr(auto_search, "portfolio", lambda *_, **__: [])
     tried = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, 0.0, LONG)
     batch = [recipe("adaptkry", hidden=7)]
     asked = []
