@@ -4,6 +4,7 @@ python -m benchmarks.results_page
 """
 
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from adaptkry.paper.items import direction, table_2
 from adaptkry.paper.published import PAPER, quoted
 from adaptkry.paper.tables import difference_cell
 from benchmarks.pages import newest, replace_between
+from benchmarks.six import SIX
 
 ALTERNATIVES = ("torch_csr", "scipy")
 
@@ -103,7 +105,7 @@ def accuracy(rows: list[dict]) -> list[str]:
     for name in table["graphs"]:
         cells = [accuracy_cell([row for row in of_variant if row["graph"] == name]) for of_variant in found.values()]
         lines.append(f"| {name} | {printed[name]:.2f} | {quoted(PAPER['rerun'][name])} | {' | '.join(cells)} |")
-    totals = [sum({row["graph"]: row["run_seconds"] for row in of_variant}.values()) for of_variant in found.values()]
+    totals = [sum(median_seconds(of_variant).values()) for of_variant in found.values()]
     lines.append(f"| all six | | | {' | '.join(f'| {total:.1f}' for total in totals)} |")
     commits = ", ".join(f"{name}: {of_variant[-1]['commit']}" for name, of_variant in found.items())
     source = f"{rows[-1]['device']}, torch {rows[-1]['torch']}, commits {commits}"
@@ -122,21 +124,38 @@ def newest_variant(rows: list[dict], dtype: str, restarts: int) -> list[dict]:
 
 def accuracy_cell(rows: list[dict]) -> str:
     """Return mean and standard deviation over the chosen trainings, and the seconds of all trainings."""
-    scores = np.array([row["test"] for row in rows if row["chosen"]]) * 100
-    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f} | {rows[0]['run_seconds']:.1f}"
+    scores = np.array(list({row["split"]: row["test"] for row in rows if row["chosen"]}.values())) * 100
+    return f"{scores.mean():.2f} ± {scores.std(ddof=1):.2f} | {median_seconds(rows)[rows[0]['graph']]:.1f}"
+
+
+def median_seconds(rows: list[dict]) -> dict[str, float]:
+    """Return the median time of the rounds by graph; each round has a row for every training."""
+    times: dict[str, list[float]] = {}
+    for row in rows:
+        times.setdefault(row["graph"], []).append(row["run_seconds"])
+    return {name: median(of_graph) for name, of_graph in times.items()}
+
+
+def fresh(rows: list[dict]) -> list[str]:
+    """Return a sentence on a machine that has not run the program before, in the order of its processes."""
+    totals: dict[str, float] = {}
+    for row in {(settings_of(row)["dtype"], row["graph"]): row for row in rows}.values():
+        dtype = settings_of(row)["dtype"]
+        totals[dtype] = totals.get(dtype, 0.0) + row["run_seconds"]
+    parts = ", then ".join(f"{dtype} takes {seconds:.1f} s" for dtype, seconds in totals.items())
+    return [f"On a machine that has just been started, {parts} (commit {rows[-1]['commit']})."]
 
 
 def floor(rows: list[dict]) -> list[str]:
-    """Return Markdown lines, one per graph: the time of an epoch, and what memory traffic and products allow."""
-    lines = ["| graph | ms per epoch | floor (ms) | ratio | bytes | operations |", "|---" * 6 + "|"]
-    found = newest(rows, "graph")
-    lines += [
-        f"| {row['graph']} | {row['milliseconds']:.2f} | {row['floor_milliseconds']:.2f} | {row['times_floor']:.1f} | "
-        f"{row['bytes'] / 1e9:.2f} GB | {row['operations'] / 1e9:.0f} G |"
-        for row in found
-    ]
-    commits = ", ".join(sorted({row["commit"] for row in found}))
-    return [*lines, "", f"{found[-1]['device']}, ten splits, {settings_of(found[-1])['dtype']}, commit {commits}."]
+    """Return Markdown lines, one per graph and type: the time of an epoch, and what traffic and products allow."""
+    lines = ["| graph | type | ms per epoch | floor (ms) | ratio | bytes | operations |", "|---" * 7 + "|"]
+    found = {(row["graph"], settings_of(row)["dtype"]): row for row in rows}
+    for (name, dtype), row in sorted(found.items(), key=lambda item: (item[0][1] != "float32", SIX.index(item[0][0]))):
+        figures = f"{row['milliseconds']:.2f} | {row['floor_milliseconds']:.2f} | {row['times_floor']:.1f}"
+        sizes = f"{row['bytes'] / 1e9:.2f} GB | {row['operations'] / 1e9:.0f} G"
+        lines.append(f"| {name} | {dtype} | {figures} | {sizes} |")
+    commits = ", ".join(sorted({row["commit"] for row in found.values()}))
+    return [*lines, "", f"{rows[-1]['device']}, ten splits, commit {commits}."]
 
 
 def ranking(rows: list[dict]) -> list[str]:
@@ -230,6 +249,7 @@ def wide(rows: list[dict]) -> list[str]:
 TABLES = {  # marker in the page -> the function that writes it, and its file of rows
     "speed": (speed, "benchmarks.jsonl"),
     "accuracy": (accuracy, "adaptkry.jsonl"),
+    "fresh": (fresh, "fresh-machine.jsonl"),
     "floor": (floor, "epoch-floor.jsonl"),
     "direction": (directions, "direction.jsonl"),
     "ranking": (ranking, "table-2.jsonl"),
