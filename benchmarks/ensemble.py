@@ -5,8 +5,8 @@
 
 Both have the same settings, basis (its time is not included), splits and number of epochs. The batch is trained by
 `fit` in a process without settings of malloc, and by the command; the loop takes `loop-splits` of the ten splits, and
-its time is scaled to ten. The floor is the time of bare products of the same sizes as those of the dense
-layers, in the same run. Page faults are minor ones per epoch, after the first check of the training (2 seconds or 20 epochs).
+its time is scaled to ten. The floor is the time of bare products of the same sizes as those of the dense layers, in
+the same run. Page faults are minor ones per epoch, after the first check of the training (2 seconds or 20 epochs).
 """
 
 import argparse
@@ -129,7 +129,7 @@ def products(settings: Recipe, features: int, classes: int, rows: dict[str, int]
 
 
 def floor_of(sizes: list[tuple[int, int, int]], members: int) -> float:
-    """Return the seconds of bare products of these sizes for all members, by torch or by oneDNN, whichever is faster."""
+    """Return the seconds of bare products of these sizes for all members, by torch or oneDNN if that is faster."""
     total = 0.0
     for m, k, n in sizes:
         a, b, out = torch.randn(members, m, k), torch.randn(members, k, n), torch.empty(members, m, n)
