@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 MEMBER_BYTES = 500  # of the Python objects of a training
 ROW_BYTES = 40  # of row numbers, classes and masks, while they are computed, for each training node of a member
-WEIGHT_COPIES = 8  # weights, the best ones, two moments, gradients, and three arrays of the optimiser
+WEIGHT_COPIES = {"cpu": 5, "cuda": 8}  # weights, the best ones, two moments, gradients, and arrays of the optimiser
 NORM_COPIES = {"batch": 5.0, "layer": 2.5, None: 0.0}  # arrays that the backward pass of a norm reads
 MASK = 0.25  # of a dropout: one byte for four of the signal
 TEMPORARY = 1.5  # arrays of the widest layer that exist for a moment
@@ -100,7 +100,7 @@ def estimate(work: Workload) -> Needs:
     """Estimate the peak memory of a training, or of a prediction."""
     shape, recipe = work.shape, work.shape.recipe
     fixed = MEMBER_BYTES + ROW_BYTES * work.rows + 4 * len(CURVES) * recipe.epochs
-    weights = work.members * (WEIGHT_COPIES * work.item * least_weights(shape) + fixed)
+    weights = work.members * (WEIGHT_COPIES[work.device] * work.item * least_weights(shape) + fixed)
     rows = work.nodes if recipe.propagates else min(work.rows, work.batch_size or work.rows)
     columns = step_columns(shape, work.nodes / max(rows, 1), work.entries / work.nodes)
     activations = work.members_at_once * rows * columns * work.item * (HEAP if work.is_divided else 1)
