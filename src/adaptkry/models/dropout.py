@@ -167,8 +167,9 @@ class Decisions(NamedTuple):
 
     def factor(self, member: int, rows: slice, out: Tensor) -> Tensor:
         """Return 0 for dropped entries of these rows and 1 / (1 - p) for others, in the first rows of `out`: [m, h]."""
-        numbers, p, out = self.numbers[member], self.rates[member], out[: rows.stop - rows.start]
-        return out.fill_(1.0) if numbers is None else is_kept(numbers[rows], p, out=out).mul_(1 / (1 - p))
+        numbers, p = self.numbers[member], self.rates[member]
+        assert numbers is not None
+        return is_kept(numbers[rows], p, out=out[: rows.stop - rows.start]).mul_(1 / (1 - p))
 
 
 class _Dropout(torch.autograd.Function):

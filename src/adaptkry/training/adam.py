@@ -60,6 +60,7 @@ def fused_step(
     w: Tensor, g: Tensor, first: Tensor, second: Tensor, steps: Tensor, lr: Tensor, decay: Tensor, *, decoupled: bool
 ) -> None:
     """Take one step for one weight [b, ...] on the CPU, in one pass over memory for members with equal rates."""
+    assert w.is_contiguous()  # it reads and writes in the order of memory
     step = torch.ops.aten._fused_adamw_ if decoupled else torch.ops.aten._fused_adam_
     tensors, rates = (w, g.contiguous(), first, second), list(zip(lr.tolist(), decay.tolist(), strict=True))
     for lr_decay in dict.fromkeys(rates):
