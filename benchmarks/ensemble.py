@@ -15,6 +15,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -133,7 +134,7 @@ def floor_of(sizes: list[tuple[int, int, int]], members: int) -> float:
     total = 0.0
     for m, k, n in sizes:
         a, b, out = torch.randn(members, m, k), torch.randn(members, k, n), torch.empty(members, m, n)
-        jobs = {"bmm": partial(torch.bmm, a, b, out=out)}
+        jobs: dict[str, Callable] = {"bmm": partial(torch.bmm, a, b, out=out)}
         if onednn.is_faster(a[:1], b[:1]):
             jobs["onednn"] = lambda a=a, b=b: [onednn.product(x, y.t()) for x, y in zip(a, b, strict=True)]
         total += min(timing.interleaved(jobs, rounds=3).values())
