@@ -16,7 +16,7 @@ from adaptkry.common.journal import Journal, signed_part
 from adaptkry.graphs import splits as schemes
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.synthetic import csbm, directed_csbm
-from adaptkry.models.recipe import recipe
+from adaptkry.models.recipe import PER_MEMBER, recipe
 from adaptkry.models.suggest import suggest
 from adaptkry.report.stored import stored_facts
 from adaptkry.selection import auto as auto_module
@@ -25,8 +25,8 @@ from adaptkry.selection import trial as trial_module
 from adaptkry.selection.auto import auto
 from adaptkry.selection.auto_result import best_scores, effects_of, largest_class_scores
 from adaptkry.selection.auto_search import AutoSearch
-from adaptkry.selection.portfolio import portfolio
-from adaptkry.selection.space import DEFAULT_SPACE, Choice, space_of
+from adaptkry.selection.portfolio import portfolio, table
+from adaptkry.selection.space import Choice, Range, space_of
 from adaptkry.selection.trial import TrainedTrial, recipe_of
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import Ensemble
@@ -526,8 +526,10 @@ def test_the_search_goes_on_if_a_shape_has_nothing_left_to_try(monkeypatch, prop
     assert asked == list(range(max(rounds, default=-1) + 10))
 
 
-def test_rates_of_a_method_with_a_grid_are_varied_in_a_range():
-    rates = auto_search.rate_ranges(space_of(recipe("jacobiconv"), set(), False))
-    assert set(rates) == {"mlp_lr", "mlp_decay", "input_dropout"}
-    assert rates["mlp_lr"] == DEFAULT_SPACE["mlp_lr"]
-    assert rates["input_dropout"] == Choice((0.2, 0.5, 0.8))
+def test_the_search_varies_settings_of_all_methods_of_the_portfolio_around_their_values():
+    """A setting with a single option, such as those of some grids, would only lead back to it."""
+    for method in {shape["base"] for shape in table()["shapes"]} - {"published", "suggested"}:
+        space = space_of(recipe(method), set(), False)
+        assert {"mlp_lr", "mlp_decay"} <= set(space)
+        assert all(len(kind.options) > 1 for kind in space.values() if isinstance(kind, Choice))
+        assert all(isinstance(space[name], Range) for name in space if name in PER_MEMBER)

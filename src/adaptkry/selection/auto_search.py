@@ -23,7 +23,7 @@ from adaptkry.selection.ensemble_selection import selection_seconds
 from adaptkry.selection.grid import alternatives, group_into_batches
 from adaptkry.selection.portfolio import input_settings, method_recipe, portfolio
 from adaptkry.selection.sampler import draw_at_random, has_optuna, propose
-from adaptkry.selection.space import DEFAULT_SPACE, Choice, Space, around, space_of
+from adaptkry.selection.space import Space, around, space_of
 from adaptkry.selection.trial import TrainedTrial, Trial, changed_recipe, recipe_of, train_trials
 from adaptkry.training.data import GraphData
 from adaptkry.training.loop import Callback
@@ -291,7 +291,7 @@ class AutoSearch:
                 changed_recipe(self.data, base, new) for new in _first(self.proposals({one: space[one]}, same, seed), 5)
             )
             base = next((recipe for recipe in changed if recipe not in (None, base)), None) or base
-        rates = around(rate_ranges(space), vars(base))
+        rates = around({name: kind for name, kind in space.items() if name in PER_MEMBER}, vars(base))
         tried = {recipe_of(row) for row in self.rows}
         batch = [base] if base not in tried else []
         for settings in _first(self.proposals(rates, same, seed), 20 * together):
@@ -333,12 +333,6 @@ def search_settings(graph: Graph, device: str, fixed: Mapping[str, Any]) -> dict
     width = 0 if graph.features is None else graph.features.shape[1]
     is_wide = graph.nodes * width > WIDE_INPUT and width > REDUCED
     return CPU_SETTINGS | (reduced(graph) if is_wide else {}) | dict(fixed)
-
-
-def rate_ranges(space: Space) -> Space:
-    """Return the part of a space with settings of members; a range instead of a few options, where one is known."""
-    rates = {name: kind for name, kind in space.items() if name in PER_MEMBER}
-    return {name: DEFAULT_SPACE.get(name, kind) if isinstance(kind, Choice) else kind for name, kind in rates.items()}
 
 
 def whole_time(checked: Sequence[tuple[int, float]], epochs: int) -> float:
