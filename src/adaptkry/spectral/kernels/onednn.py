@@ -1,8 +1,8 @@
 """Dense products of float32 matrices on the CPU by oneDNN, which torch uses for convolutions and compiled models.
 
-torch multiplies float32 matrices with MKL, which leaves half of the width of the vector units of AMD processors unused:
-on two cores of an EPYC (Zen 5) it computes 0.21 Tflop/s, and oneDNN 0.47, with the same accuracy. On processors of
-Intel they are about equal.
+torch multiplies float32 matrices with MKL, which leaves half of the width of the vector units of AMD processors unused.
+On two cores of an EPYC (Zen 5) oneDNN takes half the time (`benchmarks/ensemble.py`, the floor before and with it in
+`results/benchmarks.jsonl`).
 """
 
 import torch
