@@ -121,8 +121,8 @@ def rounded_rate(p: float) -> float:
 def random_numbers(shape: Sequence[int], p: float, generator: torch.Generator) -> Tensor:
     """Draw a number per entry, from which `is_kept` decides; on a GPU it is the decision itself.
 
-    On the CPU a number has 8 bits, and p is a multiple of 1 / 256. NumPy's SFC64 draws them faster than the generator of
-    torch, which gives its seed. The backward pass decides again from the numbers, faster than from a mask.
+    On the CPU a number has 8 bits, and p is a multiple of 1 / 256. NumPy's SFC64 draws them faster than the generator
+    of torch, which gives its seed. The backward pass decides again from the numbers, faster than from a mask.
     """
     if generator.device.type != "cpu":
         return torch.empty(*shape, dtype=torch.bool, device=generator.device).bernoulli_(1 - p, generator=generator)
