@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -233,6 +234,20 @@ def test_readers_return_the_mean_of_terms_and_lower_degrees(folder):
     last = stored_terms(folder, folder_recipe(folder, "lowpass", taus=(1.0,), degree=3))
     assert last == [[7]]
     assert stored_terms(folder, folder_recipe(folder, "mlp")) == [[0]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("taus", [(0.3, 0.5, 1.0), (1.0,)])
+@pytest.mark.parametrize("degree", [2, 3])
+def test_terms_arranged_as_on_a_gpu_are_those_that_the_cpu_reads(tmp_path, dtype, taus, degree):
+    basis = propagate(graph_of(), tmp_path / "b", taus=[0.3, 0.5, 1.0], degree=3, columns=7, dtype=dtype)
+    assert len(basis.blocks) > 1
+    reader = BasisReader(basis, stored_terms(basis, folder_recipe(basis, taus=taus, degree=degree)))
+    with ThreadPoolExecutor(3) as pool:
+        buffer = torch.empty(len(reader.numbers), 60, basis.features, dtype=reader.stored_dtype)
+        found = reader.arranged(reader.read_as_stored(10, 60, buffer, pool), 50)
+    assert torch.equal(found, reader.read(10, 60, reader.buffer(50)))
+    assert found.dtype == reader.dtype
 
 
 def test_a_reader_that_fails_raises_an_error_and_one_that_is_abandoned_ends(folder, tmp_path):

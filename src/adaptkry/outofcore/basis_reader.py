@@ -4,6 +4,7 @@ import math
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.npy_files import NpyFile
 
 BUFFERS = 2  # one is used while the other one is filled
+READ_THREADS = 4  # that read parts of a range for a GPU at the same time
 CACHED_BYTES = 2**19  # bytes read at once if they must be copied afterwards: few enough for the CPU cache
 RowRange = tuple[int, int]  # start, stop
 
@@ -30,7 +32,9 @@ class BasisReader:
         self.folder = folder
         self.means = [[term] for term in range(folder.terms)] if means is None else [list(mean) for mean in means]
         is_mean = any(len(mean) > 1 for mean in self.means)
-        self.dtype = torch.bfloat16 if folder.dtype == "bfloat16" and not is_mean else torch.float32  # of the result
+        self.stored_dtype = getattr(torch, folder.dtype)
+        self.dtype = torch.float32 if is_mean else self.stored_dtype  # of the result
+        self.numbers = sorted({number for mean in self.means for number in mean})  # the stored terms that are read
         self.blocks = [
             (a, b, self._flat(NpyFile.open(folder.path / f"{block_name(a, b)}.npy"))) for a, b in folder.blocks
         ]
@@ -48,19 +52,20 @@ class BasisReader:
         return len(self.means) * self.folder.features * self.dtype.itemsize
 
     def buffer(self, rows: int, *, pinned: bool = False) -> Tensor:
-        """A new or reused buffer for at least `rows` rows: [T, rows, d]."""
+        """A new or reused buffer for at least `rows` rows: [T, rows, d]; a pinned one is for terms as stored."""
         while self.spare:
             buffer = self.spare.pop()
             if buffer.shape[1] >= rows and buffer.is_pinned() == pinned:
                 return buffer
-        return torch.empty(len(self.means), rows, self.folder.features, dtype=self.dtype, pin_memory=pinned)
+        count, dtype = (len(self.numbers), self.stored_dtype) if pinned else (len(self.means), self.dtype)
+        return torch.empty(count, rows, self.folder.features, dtype=dtype, pin_memory=pinned)
 
     def read(self, start: int, stop: int, target: Tensor) -> Tensor:
         """Read stored rows start..stop-1 into a buffer [T, rows, d] of enough rows, and return the filled part."""
         shape = (len(self.means), stop - start, self.folder.features)
-        filled = target.view(-1)[: math.prod(shape)].view(shape)  # contiguous, as copies to a GPU must be
+        filled = target.view(-1)[: math.prod(shape)].view(shape)
         # NumPy instead of torch: this runs in a thread parallel to the training, and torch would start more threads.
-        table = (filled.view(torch.uint16) if self.dtype == torch.bfloat16 else filled).numpy()
+        table = as_numpy(filled)
         for first, last, block in self.blocks:
             with block.path.open("rb", buffering=0) as file:
                 for term, mean in zip(table, self.means, strict=True):
@@ -89,6 +94,41 @@ class BasisReader:
             if len(starts) > 1:
                 part /= len(starts)
 
+    def read_as_stored(self, start: int, stop: int, target: Tensor, pool: ThreadPoolExecutor) -> Tensor:
+        """Read stored rows start..stop-1 as they are stored, block after block, and return the filled part, flat.
+
+        Few large reads in several threads: columns are put beside each other on the GPU, see `arranged`.
+        """
+        rows, reads, first = stop - start, [], 0
+        flat = target.view(-1)
+        table = as_numpy(flat)
+        for _, _, block in self.blocks:
+            width = block.shape[1]
+            for number in self.numbers:
+                part = table[first : first + rows * width].reshape(rows, width)
+                reads.append((block, part, number * self.folder.count + start))
+                first += part.size
+        for _ in pool.map(_read_part, reads):
+            pass  # errors are raised here
+        return flat[:first]
+
+    def arranged(self, stored: Tensor, rows: int) -> Tensor:
+        """Return what `read` does, from what `read_as_stored` returned for so many rows, on any device."""
+        of_blocks = stored.split([len(self.numbers) * rows * block.shape[1] for _, _, block in self.blocks])
+        tables = [part.view(len(self.numbers), rows, -1) for part in of_blocks]
+        terms = torch.cat(tables, 2) if len(tables) > 1 else tables[0]
+        if self.means == [[number] for number in self.numbers]:
+            return terms
+        terms, position = terms.to(self.dtype), {number: i for i, number in enumerate(self.numbers)}
+        found = terms.new_empty(len(self.means), *terms.shape[1:])
+        for target, mean in zip(found, self.means, strict=True):
+            target.copy_(terms[position[mean[0]]])
+            for number in mean[1:]:
+                target += terms[position[number]]
+            if len(mean) > 1:  # a tensor: a GPU multiplies by the reciprocal of a number, which rounds otherwise
+                target /= torch.full((), len(mean), dtype=self.dtype, device=target.device)
+        return found
+
     def ranges(self, bounds: Sequence[RowRange], device: torch.device | str = "cpu") -> Iterator[Tensor]:
         """Yield these ranges of rows as [T, rows, d]; a range may be overwritten when the next one is requested.
 
@@ -103,6 +143,18 @@ class BasisReader:
     def whole(self) -> Tensor:
         """All rows: [T, n, d]."""
         return self.read(0, self.folder.count, self.buffer(self.folder.count))
+
+
+def _read_part(request: tuple[NpyFile, np.ndarray, int]) -> None:
+    """Fill a contiguous array with the rows of a file from a number on."""
+    block, part, start = request
+    with block.path.open("rb", buffering=0) as file:
+        block.read_into(file, part, start)
+
+
+def as_numpy(tensor: Tensor) -> np.ndarray:
+    """Return a NumPy array with the same memory; bfloat16, which NumPy does not support, as its bits."""
+    return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def as_elements(table: np.ndarray) -> np.ndarray:
@@ -128,26 +180,26 @@ class BackgroundReader:
             self.free.put((buffer, None))
         self.used: Tensor | None = None
         self.stream = torch.cuda.Stream(device) if self.on_gpu else None  # for copies to the GPU
+        self.pool = ThreadPoolExecutor(READ_THREADS)  # starts threads when they are needed
         self.is_closed = False
         self.thread = threading.Thread(target=self._work, daemon=True)
 
     def _work(self) -> None:
         try:
-            stream = self.stream
             for start, stop in self.bounds:
                 buffer, copied = self.free.get()
                 if self.is_closed:
                     return
                 if copied is not None:
                     copied.synchronize()  # the GPU may still be reading this buffer
-                filled = self.reader.read(start, stop, buffer)
-                if stream is None:
-                    self.ready.put((buffer, filled, None))
+                if self.stream is None:
+                    self.ready.put((buffer, self.reader.read(start, stop, buffer), None))
                     continue
-                with torch.cuda.stream(stream):
-                    copy = filled.to(self.device, non_blocking=True)
+                filled = self.reader.read_as_stored(start, stop, buffer, self.pool)
+                with torch.cuda.stream(self.stream):
+                    copy = self.reader.arranged(filled.to(self.device, non_blocking=True), stop - start)
                     event = torch.cuda.Event()
-                    event.record(stream)
+                    event.record(self.stream)
                 self.ready.put((buffer, copy, event))
         except BaseException as error:  # raised again by `next` in the main thread
             self.ready.put(error)
@@ -177,6 +229,7 @@ class BackgroundReader:
         self.is_closed = True
         self.free.put((None, None))
         self.thread.join()
+        self.pool.shutdown()
         if self.stream is not None:
             self.stream.synchronize()  # copies from these buffers must be finished before they are reused
         self.reader.spare = self.buffers
