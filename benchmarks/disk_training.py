@@ -7,8 +7,9 @@ Each runs in a child process with the same folder, splits, batches and seeds; th
 other processes on the machine slow both alike. An epoch is training and validation; the first, with a cold page cache,
 is not counted. Peak memory is that of the whole process (VmHWM), including Python and torch. The baseline ("bare" in
 the rows) is a process that opens the folder and draws the splits, but does not train. Bytes: a pass over the basis
-reads rows * (K + 1) * d * 4, and an epoch has two passes, or one if
-the validation rows fit in `memory` and are kept. On a GPU "memory" is the memory of the GPU.
+reads rows * (K + 1) * d * 4, and an epoch has two passes, or one if the validation rows fit in `memory` and are kept.
+"read" is the time of one pass without training, which no epoch can be faster than. On a GPU "memory" is the memory of
+the GPU.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
 from statistics import median
 
@@ -35,6 +37,7 @@ from adaptkry.training.fit import make_members
 from adaptkry.training.loop import GradientDescent
 
 ROWS_AT_ONCE = 50_000  # rows written at once
+TIMED = ("memory", "disk", "read")
 
 
 def write_basis(path: Path, rows: int, degree: int, features: int, width: int, classes: int = 10) -> BasisFolder:
@@ -68,7 +71,7 @@ def child(mode: str, path: str, count: int, batch: int | None, device: str, limi
     """Train one epoch for every line on stdin, and print its seconds and the peak memory so far.
 
     Args:
-        mode: "memory", "disk", or "bare" (no training, only the peak memory).
+        mode: "memory", "disk", "read" (a pass over the basis, without training), or "bare" (only the peak memory).
         path: the basis folder.
         count: number of splits.
         batch: rows per step; None for the default.
@@ -84,8 +87,15 @@ def child(mode: str, path: str, count: int, batch: int | None, device: str, limi
         return
     recipe = data.recipe("adaptkry", epochs=1000, patience=1000)
     members = make_members([recipe], splits, 1)
-    options = BatchOptions(torch.device(device), batch, limit if mode == "disk" else 2**50)
+    options = BatchOptions(torch.device(device), batch, 2**50 if mode == "memory" else limit)
     prepared = data.prepare(recipe, members, splits, options)
+    if mode == "read":
+        source, plan = prepared.batches.source, prepared.batches.plan
+        bounds = [plan.bounds(slab) for slab in range(plan.slabs)]
+        for _ in sys.stdin:
+            seconds = timing.seconds(lambda: deque(source.ranges(bounds, options.device), maxlen=0), options.device)
+            print(json.dumps({"seconds": seconds, "peak_bytes": memory.peak_resident_bytes()}), flush=True)
+        return
     training = GradientDescent(prepared.shape, prepared.batches, members)
     gradients = training.gradient_function()
     for number, _ in enumerate(sys.stdin):
@@ -125,9 +135,9 @@ class ChildProcess:
 
 def run_children(path: Path, args: argparse.Namespace) -> dict[str, list[dict]]:
     """Train epochs in memory and from disk in turn; returns what each child process printed."""
-    children = {mode: ChildProcess(mode, path, args) for mode in ("bare", "memory", "disk")}
+    children = {mode: ChildProcess(mode, path, args) for mode in ("bare", *TIMED)}
     for number in range(args.rounds + 1):
-        for mode in ("memory", "disk") if number % 2 else ("disk", "memory"):
+        for mode in TIMED if number % 2 else reversed(TIMED):
             children[mode].train_epoch()
     children["bare"].train_epoch()
     for process in children.values():
@@ -141,7 +151,7 @@ def measure(rows: int, args: argparse.Namespace, parent: Path) -> dict:
     folder = write_basis(path, rows, args.degree, args.features, args.width)
     epochs = run_children(path, args)
     shutil.rmtree(path)
-    times = {mode: [epoch["seconds"] for epoch in epochs[mode][1:]] for mode in ("memory", "disk")}
+    times = {mode: [epoch["seconds"] for epoch in epochs[mode][1:]] for mode in TIMED}
     medians = {mode: median(values) for mode, values in times.items()}
     losses = zip(epochs["disk"], epochs["memory"], strict=True)
     size = rows * folder.terms * folder.features * 4
@@ -179,7 +189,7 @@ def main() -> None:
     parser.add_argument("--memory", default="0", help="memory of the training from disk, as for `adaptkry fit`")
     parser.add_argument("--place", default=None, help="folder for temporary files")
     parser.add_argument("--out", default="results/outofcore.jsonl")
-    parser.add_argument("--child", choices=("bare", "memory", "disk"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=("bare", *TIMED), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -199,6 +209,7 @@ def show(row: dict, seconds: float) -> None:
     print(f"{config['rows']:,} rows, basis {size:.0f} MiB, {config['slabs']} slabs (measured in {seconds:.0f} s)")
     for name in ("memory", "disk"):
         print(f"  {name:8} {row['seconds'][name]:8.3f} s per epoch, peak {peak[name] / 2**20:6.0f} MiB")
+    print(f"  one pass {row['seconds']['read']:8.3f} s, {row['basis_bytes'] / row['seconds']['read'] / 1e9:.1f} GB/s")
     print(f"  baseline {'':8}             peak {peak['bare'] / 2**20:6.0f} MiB")
     difference = row["largest_loss_difference"]
     print(f"  rate from disk / in memory {row['disk_over_memory']:.3f}, losses differ by at most {difference:.1e}")

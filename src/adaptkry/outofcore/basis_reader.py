@@ -38,6 +38,7 @@ class BasisReader:
         self.blocks = [
             (a, b, self._flat(NpyFile.open(folder.path / f"{block_name(a, b)}.npy"))) for a, b in folder.blocks
         ]
+        self.stream: torch.cuda.Stream | None = None
         self.spare: list[Tensor] = []  # buffers to reuse: allocating new memory costs more than reading into it
 
     @staticmethod
@@ -59,6 +60,11 @@ class BasisReader:
                 return buffer
         count, dtype = (len(self.numbers), self.stored_dtype) if pinned else (len(self.means), self.dtype)
         return torch.empty(count, rows, self.folder.features, dtype=dtype, pin_memory=pinned)
+
+    def copying_stream(self, device: torch.device) -> torch.cuda.Stream:
+        """The stream for copies to a GPU, always the same: a new one would not reuse memory of the others."""
+        self.stream = self.stream or torch.cuda.Stream(device)
+        return self.stream
 
     def read(self, start: int, stop: int, target: Tensor) -> Tensor:
         """Read stored rows start..stop-1 into a buffer [T, rows, d] of enough rows, and return the filled part."""
@@ -179,7 +185,7 @@ class BackgroundReader:
         for buffer in self.buffers:
             self.free.put((buffer, None))
         self.used: Tensor | None = None
-        self.stream = torch.cuda.Stream(device) if self.on_gpu else None  # for copies to the GPU
+        self.stream = reader.copying_stream(device) if self.on_gpu else None
         self.pool = ThreadPoolExecutor(READ_THREADS)  # starts threads when they are needed
         self.is_closed = False
         self.thread = threading.Thread(target=self._work, daemon=True)
