@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -243,9 +243,10 @@ def test_terms_arranged_as_on_a_gpu_are_those_that_the_cpu_reads(tmp_path, dtype
     basis = propagate(graph_of(), tmp_path / "b", taus=[0.3, 0.5, 1.0], degree=3, columns=7, dtype=dtype)
     assert len(basis.blocks) > 1
     reader = BasisReader(basis, stored_terms(basis, folder_recipe(basis, taus=taus, degree=degree)))
-    with ThreadPoolExecutor(3) as pool:
-        buffer = torch.empty(len(reader.numbers), 60, basis.features, dtype=reader.stored_dtype)
-        found = reader.arranged(reader.read_as_stored(10, 60, buffer, pool), 50)
+    buffer = torch.empty(len(reader.numbers), 60, basis.features, dtype=reader.stored_dtype)
+    with ExitStack() as stack:
+        files = [stack.enter_context(block.path.open("rb", buffering=0)) for _, _, block in reader.blocks]
+        found = reader.arranged(reader.read_as_stored(10, 60, buffer, files), 50)
     assert torch.equal(found, reader.read(10, 60, reader.buffer(50)))
     assert found.dtype == reader.dtype
 

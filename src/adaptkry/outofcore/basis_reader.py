@@ -1,10 +1,11 @@
 """Read ranges of rows of a basis folder into reusable buffers; the next range is read while the current one is used."""
 
+import io
 import math
 import queue
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -14,7 +15,6 @@ from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.npy_files import NpyFile
 
 BUFFERS = 2  # one is used while the other one is filled
-READ_THREADS = 4  # that read parts of a range for a GPU at the same time
 CACHED_BYTES = 2**19  # bytes read at once if they must be copied afterwards: few enough for the CPU cache
 RowRange = tuple[int, int]  # start, stop
 
@@ -100,22 +100,26 @@ class BasisReader:
             if len(starts) > 1:
                 part /= len(starts)
 
-    def read_as_stored(self, start: int, stop: int, target: Tensor, pool: ThreadPoolExecutor) -> Tensor:
+    def read_as_stored(self, start: int, stop: int, target: Tensor, files: Sequence[io.FileIO]) -> Tensor:
         """Read stored rows start..stop-1 as they are stored, block after block, and return the filled part, flat.
 
-        Few large reads in several threads: columns are put beside each other on the GPU, see `arranged`.
+        This needs few, large reads, for which Python interrupts the main thread rarely. The columns of blocks are put
+        beside each other on the GPU; see `arranged`.
+
+        Args:
+            start: first row.
+            stop: row after the last.
+            target: see `buffer`.
+            files: the open files of all blocks.
         """
-        rows, reads, first = stop - start, [], 0
-        flat = target.view(-1)
+        rows, flat, first = stop - start, target.view(-1), 0
         table = as_numpy(flat)
-        for _, _, block in self.blocks:
-            width = block.shape[1]
+        for (_, _, block), file in zip(self.blocks, files, strict=True):
             for number in self.numbers:
-                part = table[first : first + rows * width].reshape(rows, width)
-                reads.append((block, part, number * self.folder.count + start))
-                first += part.size
-        for _ in pool.map(_read_part, reads):
-            pass  # errors are raised here
+                size = rows * block.shape[1]
+                part = table[first : first + size].reshape(rows, -1)
+                block.read_into(file, part, number * self.folder.count + start)
+                first += size
         return flat[:first]
 
     def arranged(self, stored: Tensor, rows: int) -> Tensor:
@@ -151,13 +155,6 @@ class BasisReader:
         return self.read(0, self.folder.count, self.buffer(self.folder.count))
 
 
-def _read_part(request: tuple[NpyFile, np.ndarray, int]) -> None:
-    """Fill a contiguous array with the rows of a file from a number on."""
-    block, part, start = request
-    with block.path.open("rb", buffering=0) as file:
-        block.read_into(file, part, start)
-
-
 def as_numpy(tensor: Tensor) -> np.ndarray:
     """Return a NumPy array with the same memory; bfloat16, which NumPy does not support, as its bits."""
     return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
@@ -186,12 +183,14 @@ class BackgroundReader:
             self.free.put((buffer, None))
         self.used: Tensor | None = None
         self.stream = reader.copying_stream(device) if self.on_gpu else None
-        self.pool = ThreadPoolExecutor(READ_THREADS)  # starts threads when they are needed
+        self.files = ExitStack()  # the open files of all blocks, for ranges that are read as they are stored
         self.is_closed = False
         self.thread = threading.Thread(target=self._work, daemon=True)
 
     def _work(self) -> None:
         try:
+            paths = [block.path for _, _, block in self.reader.blocks] if self.on_gpu else []
+            files = [self.files.enter_context(path.open("rb", buffering=0)) for path in paths]
             for start, stop in self.bounds:
                 buffer, copied = self.free.get()
                 if self.is_closed:
@@ -201,7 +200,7 @@ class BackgroundReader:
                 if self.stream is None:
                     self.ready.put((buffer, self.reader.read(start, stop, buffer), None))
                     continue
-                filled = self.reader.read_as_stored(start, stop, buffer, self.pool)
+                filled = self.reader.read_as_stored(start, stop, buffer, files)
                 with torch.cuda.stream(self.stream):
                     copy = self.reader.arranged(filled.to(self.device, non_blocking=True), stop - start)
                     event = torch.cuda.Event()
@@ -235,7 +234,7 @@ class BackgroundReader:
         self.is_closed = True
         self.free.put((None, None))
         self.thread.join()
-        self.pool.shutdown()
+        self.files.close()
         if self.stream is not None:
             self.stream.synchronize()  # copies from these buffers must be finished before they are reused
         self.reader.spare = self.buffers
