@@ -47,17 +47,26 @@ def basis(rows: list[dict]) -> list[str]:
 def training(rows: list[dict]) -> list[str]:
     """Return Markdown lines, one per size: epochs from disk and in memory, with their peak memory."""
     headings = [
-        "rows", "basis", "splits", "device", "epoch in memory", "epoch from disk", "rate", "peak, in memory",
-        "peak, from disk", "peak, baseline", "commit",
+        "rows", "basis", "splits", "device", "memory", "epoch in memory", "epoch from disk", "rate", "one pass",
+        "peak, in memory", "peak, from disk", "peak, baseline", "commit",
     ]  # fmt: skip
     lines = [f"| {' | '.join(headings)} |", "|---" * len(headings) + "|"]
-    for row in newest([{**row, "key": f"{row['config']} {row['device']}"} for row in rows], "key"):
+    keyed = [{**row, "key": training_key(row)} for row in rows]
+    for row in newest(keyed, "key"):
         config, times = row["config"], row["seconds"]
         size = [f"{config['rows']:,}", format_bytes(row["basis_bytes"]), f"{config['splits']}", row["device"]]
+        size.append(config.get("memory", "0"))
         speed = [f"{times['memory']:.2f} s", f"{times['disk']:.2f} s", f"{100 * row['disk_over_memory']:.0f} %"]
+        speed.append(f"{times['read']:.2f} s" if "read" in times else "-")
         peak = [format_bytes(row["peak_bytes"][key]) for key in ("memory", "disk", "bare")]
         lines.append(f"| {' | '.join([*size, *speed, *peak, row['commit']])} |")
     return lines
+
+
+def training_key(row: dict) -> tuple:
+    """Return what rows of training from disk are told apart by; older rows had no memory to keep validation rows."""
+    config = row["config"]
+    return (config["rows"], config["features"], config["splits"], config.get("memory", "0"), row["device"])
 
 
 def slopes(rows: list[dict]) -> list[str]:
