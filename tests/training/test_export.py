@@ -110,7 +110,6 @@ COUPLED = {
     [
         *(({"method": method}, reason) for method, reason in COUPLED.items()),
         ({"label_hops": 2}, "uses the labels of training nodes"),
-        ({"correct_and_smooth": 0.5}, "uses the labels of training nodes"),
         ({"structure_layer": True}, "has a structure layer"),
     ],
 )

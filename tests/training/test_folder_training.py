@@ -383,7 +383,6 @@ def stop_at(state, epoch):
         ({"hop_norm": True}, "hop_norm must be False with a basis folder; got True"),
         ({"self_loops": "add"}, "self_loops must be keep with a basis folder; got add"),
         ({"label_hops": 1}, "label_hops must be 0 with a basis folder; got 1"),
-        ({"correct_and_smooth": 0.5}, "correct_and_smooth must be 0.0 with a basis folder; got 0.5"),
     ],
     ids=str,
 )

@@ -23,7 +23,6 @@ SETTINGS = {
     "columns": {"structure": 3},
     "layer": {"structure_layer": True},
     "labels": {"label_hops": 1},
-    "smoothing": {"correct_and_smooth": 0.5},
 }
 
 

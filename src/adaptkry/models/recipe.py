@@ -140,9 +140,6 @@ class Recipe:
         at_least=0,
         at_most=1000,
     )
-    correct_and_smooth: float = setting(
-        0.0, "Alpha of Correct & Smooth, which improves predictions after training; 0 is off.", at_least=0, below=1
-    )
     # the training
     optimiser: Literal["adam", "adamw", "logistic"] = setting(
         "adam", "Gradient descent (adam, adamw), or exact logistic regression on the best of the terms (logistic)."
@@ -236,7 +233,7 @@ class Recipe:
     @property
     def uses_training_labels(self) -> bool:
         """Whether labels of training nodes are inputs of predictions."""
-        return self.label_hops > 0 or self.correct_and_smooth > 0
+        return self.label_hops > 0
 
     @property
     def needs_operator(self) -> bool:

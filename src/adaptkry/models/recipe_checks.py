@@ -137,10 +137,9 @@ def check_structure(recipe: "Recipe") -> None:
             "structure_layer is for methods that end with ResidualMLP and do not propagate while they train, such "
             f"as adaptkry, with 2 layers or more; got {recipe.method} with layers {recipe.layers}. Leave it out."
         )
-    if recipe.structure_layer and recipe.uses_training_labels:
+    if recipe.structure_layer and recipe.label_hops:
         raise ValueError(
-            "structure_layer needs another matrix than label_hops and correct_and_smooth, and a model has one; got "
-            "both. Leave one of them out."
+            "structure_layer needs another matrix than label_hops, and a model has one; got both. Leave one out."
         )
 
 
@@ -153,11 +152,6 @@ def check_labels(recipe: "Recipe") -> None:
         raise ValueError(
             f"label_hops is for methods with the layers of adaptkry, which compute their basis before training; "
             f"got {recipe.method}. Leave it out, or use adaptkry."
-        )
-    if recipe.correct_and_smooth and recipe.is_exact:
-        raise ValueError(
-            f"correct_and_smooth is for methods that do not train on validation nodes; got {recipe.method}. "
-            "Leave it out."
         )
 
 
@@ -186,7 +180,7 @@ def check_task(recipe: "Recipe") -> None:
             f"{recipe.method} solves a logistic regression of classes; got the task {recipe.task}. Use another method, "
             "such as adaptkry or gcn."
         )
-    for name in ("class_weight", "label_hops", "correct_and_smooth"):
+    for name in ("class_weight", "label_hops"):
         if getattr(recipe, name):
             raise ValueError(
                 f"{name} is for the task classification, whose labels are classes; got the task {recipe.task}. Leave "

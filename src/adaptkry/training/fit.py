@@ -358,10 +358,8 @@ def build_run(
         return evaluate_predictions(outputs, source.truth, masks, split_of_member, source.metrics)
 
     is_refitted = shape.recipe.is_exact  # on validation nodes too
-    if shape.recipe.correct_and_smooth or (len(source.metrics) > 1 and not is_refitted):
+    if len(source.metrics) > 1 and not is_refitted:
         validation_scores = evaluated(splits.validation)[0]
-    if shape.recipe.correct_and_smooth:  # epochs were chosen without it, but settings are judged by what it gives
-        state["best_score"].copy_(validation_scores[metric])
     if test:
         test_scores, confusion = evaluated(splits.test)
     provenance: dict[str, Any] = rows.provenance(trainer.device)

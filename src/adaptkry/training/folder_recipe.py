@@ -24,7 +24,6 @@ FIXED: dict[str, Any] = {
     "structure": 0,
     "label_hops": 0,
     "structure_layer": False,
-    "correct_and_smooth": 0.0,
 }
 REMEDY = {
     "normalise": "Features are scaled before they are propagated: scale them in the graph, and propagate again",
@@ -37,7 +36,6 @@ REMEDY = {
     "structure": "Structure columns are computed from edges, which a folder does not hold: fit on the graph itself",
     "label_hops": "Labels are propagated while the model trains, which needs the edges: fit on the graph itself",
     "structure_layer": "It needs the edges, which a folder does not hold: fit on the graph itself",
-    "correct_and_smooth": "Predictions are propagated after training, which needs the edges: fit on the graph itself",
 }
 
 

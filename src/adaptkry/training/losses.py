@@ -11,7 +11,6 @@ from adaptkry.models.dropout import DropoutState
 from adaptkry.models.stages import ModelShape, Weights
 from adaptkry.spectral.operators import Operator
 from adaptkry.training.batches import Batch, Batches, Chunk, computing_dtype
-from adaptkry.training.correct_and_smooth import correct_and_smooth
 from adaptkry.training.process_group import ProcessGroup
 from adaptkry.training.tasks import scaled
 
@@ -162,10 +161,7 @@ def make_gradient_function(
 def chunk_logits(
     shape: ModelShape, weights: Weights, chunks: Iterator[Chunk], operator: Operator | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield logits [b, m, c] on the CPU and row numbers [m] of each chunk.
-
-    With `correct_and_smooth` they are the logarithms of smoothed scores.
-    """
+    """Yield logits [b, m, c] on the CPU and row numbers [m] of each chunk."""
     members = len(next(iter(weights.values())))
     for terms, numbers in chunks:
         if not len(numbers):
@@ -173,10 +169,6 @@ def chunk_logits(
         rows = torch.arange(len(numbers), device=terms.device).expand(members, -1)
         row_mask = torch.ones(*rows.shape, 1, dtype=computing_dtype(terms.dtype), device=terms.device)
         logits = batched.logits(shape, weights, weights, terms, rows, row_mask, operator)
-        if alpha := shape.recipe.correct_and_smooth:
-            assert operator is not None
-            scores = correct_and_smooth(logits.softmax(-1), weights["labels"], operator, alpha)
-            logits = scores.clamp(min=1e-30).log()
         yield logits.cpu(), numbers
 
 

@@ -29,9 +29,7 @@ class Result:
     scheme: str
     seed: Annotated[int, "seed"]
     metric: str
-    validation: Annotated[
-        float | None, "validation %"
-    ]  # at the best epoch, after Correct & Smooth if it is used; None: failed
+    validation: Annotated[float | None, "validation %"]  # at the best epoch; None: failed
     test: Annotated[float | None, "test %"]  # None: not evaluated, or failed
     epoch: Annotated[int, "epoch"]  # the best epoch; -1 if there is none
     failed: Annotated[str | None, "failed"]  # the reason; None: did not fail

@@ -38,7 +38,7 @@ def section(cells: Cells, item: dict) -> dict:
     tables = []
     for score in ("validation", "test"):
         lines = []
-        for ingredient in item["ours"]["changes"]:
+        for ingredient in [*item["ours"]["changes"], *item["ours"]["deleted"]]:
             found = [difference_cell(cells.get((ingredient, g)), cells.get((BASE, g)), score) for g in graphs]
             lines.append([ingredient, *found, *outcomes(cells, ingredient, graphs, score)])
         columns = ["", *graphs, "mean", "wins", "losses"]
