@@ -16,6 +16,7 @@ from adaptkry.selection.ensemble_selection import (
     bags_of,
     greedy_counts,
     greedy_shares,
+    selection_rows,
     selection_seconds,
 )
 from adaptkry.training.data import GraphData
@@ -83,7 +84,7 @@ def test_the_shares_of_a_split_add_up_to_one(parts):
         assert total == pytest.approx(1)
 
 
-def test_bagged_shares_are_the_mean_of_those_of_the_bags_without_the_smallest():
+def test_bagged_shares_are_the_mean_of_those_of_the_bags():
     random = torch.Generator().manual_seed(0)
     probabilities = torch.rand(20, 40, 3, generator=random, dtype=torch.float64).softmax(-1)
     classes = torch.randint(3, (40,), generator=random)
@@ -91,20 +92,18 @@ def test_bagged_shares_are_the_mean_of_those_of_the_bags_without_the_smallest():
     assert len(bags) == ensemble_selection.BAGS
     assert {len(bag) for bag in bags} == {5 + 4}  # the best, and 30 % of the others
     assert all(bag[:5].tolist() == [0, 1, 2, 3, 4] for bag in bags)
-    assert torch.cat(bags).unique().tolist() == list(range(20))
+    assert len(torch.cat(bags).unique()) > 5 + 4  # they differ
     expected = torch.zeros(20, dtype=torch.float64)
     for bag in bags:
         counts = brute_force(
             probabilities[bag].numpy(), classes.numpy(), "accuracy", ensemble_selection.SELECTION_ROUNDS
         )
         expected[bag] += torch.tensor(counts).double() / sum(counts) / len(bags)
-    assert bool((expected[expected > 0] < ensemble_selection.LEAST_SHARE).any())
-    expected[expected < ensemble_selection.LEAST_SHARE] = 0
-    expected /= expected.sum()
     torch.testing.assert_close(bagged_shares(probabilities, classes, "accuracy"), expected)
 
 
-def test_an_ensemble_of_few_is_at_least_as_good_on_validation_as_its_best_member(parts):
+def test_an_ensemble_of_few_is_at_least_as_good_on_validation_as_its_best_member(parts, monkeypatch):
+    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", 0)  # on its own validation nodes only
     parts = [part.only(range(2)) for part in parts]  # three candidates: one bag
     shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
     ensemble = combine_runs(parts, shares, GraphData(GRAPH), SPLITS, combine="greedy")
@@ -113,22 +112,64 @@ def test_an_ensemble_of_few_is_at_least_as_good_on_validation_as_its_best_member
         assert result.validation >= max(single) - 1e-6
 
 
-def test_labels_of_test_nodes_do_not_change_the_shares(parts):
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
+def test_labels_of_test_nodes_do_not_change_the_shares_of_a_split(parts, metric):
+    expected = greedy_shares(parts, GRAPH.y, SPLITS, metric)
+    for split in range(2):
+        flipped = torch.where(SPLITS.test[split], 1 - GRAPH.y, GRAPH.y)
+        found = greedy_shares(parts, flipped, SPLITS, metric)
+        assert of_split(parts, found, split) == of_split(parts, expected, split)
+        flipped = torch.where(SPLITS.validation[1 - split] & SPLITS.train[split], 1 - GRAPH.y, GRAPH.y)
+        found = greedy_shares(parts, flipped, SPLITS, metric)
+        is_same = of_split(parts, found, split) == of_split(parts, expected, split)
+        assert is_same == (metric == "roc_auc")  # which is not pooled
+
+
+def of_split(parts, shares, split):
+    """Return the shares of the members of a split."""
+    return [
+        share
+        for part, weights in zip(parts, shares, strict=True)
+        for member, share in zip(part.members, weights, strict=True)
+        if member.split == split
+    ]
+
+
+def test_members_are_chosen_on_validation_nodes_of_all_splits_without_the_test_nodes_of_theirs(monkeypatch):
+    splits = stratified(GRAPH.y, count=4)
+    validation, test = splits.validation.numpy(), splits.test.numpy()
+    for split in range(4):
+        rows = selection_rows(splits, split, [0, 1, 3])
+        assert [other for other, _ in rows] == [split, *(o for o in (0, 1, 3) if o != split)]
+        for other, nodes in rows:
+            allowed = validation[other] if other == split else validation[other] & ~test[split]
+            assert nodes.tolist() == np.flatnonzero(allowed).tolist()
+    size = int(validation[0].sum())
+    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", size + 10)
+    (own, nodes), *others = selection_rows(splits, 0, range(4))
+    assert own == 0
+    assert nodes.tolist() == np.flatnonzero(validation[0]).tolist()
+    assert 10 - 3 <= sum(len(nodes) for _, nodes in others) <= 10
+    assert all((validation[other] & ~test[0])[nodes.numpy()].all() for other, nodes in others)
+    usable = [np.flatnonzero(validation[other] & ~test[0]) for other, _ in others]
+    assert any(nodes.tolist() != few[: len(nodes)].tolist() for (_, nodes), few in zip(others, usable, strict=True))
+    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", size)
+    assert len(selection_rows(splits, 0, range(4))) == 1
+
+
+def test_the_shares_are_those_of_the_pooled_predictions(parts):
+    parts = [part.only(range(2)) for part in parts]  # three candidates, and a member for each split
     shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
     for split in range(2):
-        single = SPLITS.take(2)
-        masks = {part: getattr(single, part)[split : split + 1] for part in ("train", "validation", "test")}
-        one = replace(single, **masks, seeds=())
-        of_split = [part.only([i for i, m in enumerate(part.members) if m.split == split]) for part in parts]
-        for part in of_split:
-            part.members = [replace(member, split=0) for member in part.members]
-        other = torch.where(one.test[0], 1 - GRAPH.y, GRAPH.y)
-        found = greedy_shares(of_split, other, one, "accuracy")
-        expected = [
-            [share for member, share in zip(part.members, weights, strict=True) if member.split == split]
-            for part, weights in zip(parts, shares, strict=True)
-        ]
-        assert found == expected
+        rows = selection_rows(SPLITS, split, range(2))
+        pooled = torch.stack([torch.cat([part.predicted[o, nodes] for o, nodes in rows]) for part in parts])
+        classes = torch.cat([GRAPH.y[nodes] for _, nodes in rows])
+        scores = (pooled.argmax(2) == classes).double().mean(1)
+        order = scores.argsort(descending=True, stable=True).numpy()
+        rounds = ensemble_selection.SELECTION_ROUNDS
+        counts = brute_force(pooled.numpy()[order], classes.numpy(), "accuracy", rounds)
+        found = np.array(of_split(parts, shares, split))
+        np.testing.assert_allclose(found[order], np.array(counts) / sum(counts))
 
 
 def test_predictions_at_other_than_validation_nodes_do_not_change_the_shares(parts):
@@ -150,6 +191,12 @@ def test_failed_members_have_no_share_and_runs_without_predictions_are_refused(p
     shares = greedy_shares([broken, parts[2]], GRAPH.y, SPLITS, "accuracy")
     assert shares[0] == [0.0] * 4
     assert sum(shares[1]) == pytest.approx(2)
+    broken = parts[0].only(range(2))  # failed in the other split: not pooled, since scores must be comparable
+    broken.results = [replace(r, validation=None) if r.split == 1 else r for r in broken.results]
+    shares = greedy_shares([broken, parts[2].only(range(2))], GRAPH.y, SPLITS, "accuracy")
+    alone = greedy_shares([part.only([0]) for part in (parts[0], parts[2])], GRAPH.y, SPLITS, "accuracy")
+    assert [weights[0] for weights in shares] == [weights[0] for weights in alone]
+    assert [weights[1] for weights in shares] == [0.0, 1.0]
     broken = parts[0].only(range(4))
     broken.predicted = None
     with pytest.raises(ValueError, match="needs the predictions of its members"):
@@ -165,6 +212,7 @@ def test_a_time_limit_ends_the_selection_after_at_least_one_round(parts):
 
 def test_candidates_are_the_best_members_on_validation_nodes(parts, monkeypatch):
     monkeypatch.setattr(ensemble_selection, "CANDIDATES", 1)
+    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", 0)
     shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
     for split in range(2):
         scores = {(p, i): part.results[i].validation for p, part in enumerate(parts)

@@ -1,8 +1,9 @@
 """Bagged greedy ensemble selection with repetition on validation nodes (Caruana et al., ICML 2004), split by split.
 
-Only the validation nodes of a split choose its members and their shares; test nodes are not used. The selection is
-repeated among the best candidates and random parts of the others, and averaged: of many candidates, a single selection
-chooses those that fit the validation nodes by chance.
+The members of a split are chosen on its validation nodes. If these are few, of many candidates some fit them by chance.
+Hence the same recipes are also scored in the other splits, on their validation nodes without the test nodes of this
+split, so that labels of test nodes are never used. For the same reason the selection is repeated among the best
+candidates and random parts of the others, and averaged.
 """
 
 import math
@@ -13,14 +14,13 @@ import torch
 from torch import Tensor
 
 from adaptkry.graphs.splits import Splits
-from adaptkry.training.ensemble import candidates_of
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.run import Run
 
-BAGS, BEST, BAG_SHARE = 16, 5, 0.3  # bags, the number of best candidates in all of them, and the share of the others
+BAGS, BEST, BAG_SHARE = 4, 5, 0.3  # bags, the number of best candidates in all of them, and the share of the others
 SELECTION_ROUNDS = 20  # members added per bag, with repetition
-LEAST_SHARE = 0.01  # of a member of the ensemble
 CANDIDATES = 50  # the best members of a split by validation score, among which the selection chooses
+SELECTION_NODES = 5000  # validation nodes above which those of other splits are left out
 ROUND_SECONDS = 5e-9  # on one core, per candidate, node and class
 SORTING_SECONDS = 1e-7  # the same for metrics that rank nodes
 GPU_SPEED = 30  # times as fast on a GPU, roughly
@@ -100,15 +100,16 @@ def bagged_shares(probabilities: Tensor, classes: Tensor, metric: str, seconds: 
             break
         counts = greedy_counts(probabilities[bag.to(probabilities.device)], classes, metric, SELECTION_ROUNDS, left)
         shares[bag] += counts.double() / counts.sum()
-    shares[shares < LEAST_SHARE * shares.sum()] = 0
     return shares / shares.sum()
 
 
 def selection_seconds(candidates: int, classes: int, splits: Splits, metric: str, device: str = "cpu") -> float:
     """Estimate the time of `greedy_shares`."""
-    nodes = int(splits.validation.sum())  # of all splits
+    own, ranks_rows = splits.validation.sum(1), pick_metric(metric).ranks_rows
+    most = 0 if ranks_rows else min(SELECTION_NODES, int(own.sum()))
+    nodes = int(own.clamp(min=most).sum())
     speed = GPU_SPEED if device.startswith("cuda") else 1
-    each = SORTING_SECONDS if pick_metric(metric).ranks_rows else ROUND_SECONDS
+    each = SORTING_SECONDS if ranks_rows else ROUND_SECONDS
     bags = bags_of(min(candidates, CANDIDATES))
     products = each * len(bags[0]) * nodes * classes / speed
     return len(bags) * SELECTION_ROUNDS * (products + LAUNCH_SECONDS * len(splits))
@@ -135,18 +136,63 @@ def greedy_shares(
     """
     end = time.monotonic() + seconds
     shares = [[0.0] * len(part.members) for part in parts]
-    for split in range(len(splits)):
-        candidates = candidates_of(parts, split)
-        best_first = sorted(candidates, key=lambda candidate: candidate[0], reverse=True)[:CANDIDATES]  # a stable sort
-        if not best_first:
+    measure = pick_metric(metric)
+    of_splits = [members_of_split(parts, split) for split in range(len(splits))]
+    for split, members in enumerate(of_splits):
+        if not members:
             continue
-        nodes = splits.validation[split].nonzero()[:, 0]
-        probabilities = torch.stack([_predicted(parts[p])[i, nodes] for _, p, i in best_first])  # [k, m, c]
+        # Scores that rank rows cannot be pooled: the probabilities of several models are on different scales.
+        others = [] if measure.ranks_rows else range(len(splits))
+        rows = selection_rows(splits, split, [o for o in others if members.keys() <= of_splits[o].keys()])
+        classes = torch.cat([labels[nodes] for _, nodes in rows]).to(device)
+        probabilities = torch.stack(
+            [
+                torch.cat([_predicted(parts[part])[of_splits[other][part, rank], nodes] for other, nodes in rows])
+                for part, rank in members
+            ]
+        ).to(device)  # [k, m, c]
+        every = torch.ones(probabilities.shape[:2], dtype=torch.bool, device=device)
+        scores = measure(probabilities, classes.expand(len(every), -1), every)
+        best_first = scores.argsort(descending=True, stable=True)[:CANDIDATES]
         left = (end - time.monotonic()) / (len(splits) - split)
-        found = bagged_shares(probabilities.to(device), labels[nodes].to(device), metric, left)
-        for (_, p, i), share in zip(best_first, found.tolist(), strict=True):
-            shares[p][i] = share
+        found = bagged_shares(probabilities[best_first], classes, metric, left)
+        candidates = list(members.items())
+        for candidate, share in zip(best_first.tolist(), found.tolist(), strict=True):
+            (part, _), member = candidates[candidate]
+            shares[part][member] = share
     return shares
+
+
+def members_of_split(parts: Sequence[Run], split: int) -> dict[tuple[int, int], int]:
+    """Return the members of a split that did not fail, by their part and their rank among those of the split.
+
+    The members of the same part and rank in all splits have the same recipe.
+    """
+    return {
+        (p, rank): i
+        for p, part in enumerate(parts)
+        for rank, i in enumerate(i for i, member in enumerate(part.members) if member.split == split)
+        if part.results[i].validation is not None
+    }
+
+
+def selection_rows(splits: Splits, split: int, others: Sequence[int]) -> list[tuple[int, Tensor]]:
+    """Return the nodes on which members are chosen for a split, as pairs of the predicting split and its nodes.
+
+    All its own validation nodes come first. If they are fewer than `SELECTION_NODES`, random validation nodes of other
+    splits follow that are not test nodes of this one.
+    """
+    rows = [(split, splits.validation[split].nonzero()[:, 0])]
+    room = SELECTION_NODES - len(rows[0][1])
+    usable = [(o, (splits.validation[o] & ~splits.test[split]).nonzero()[:, 0]) for o in others if o != split]
+    total = sum(len(nodes) for _, nodes in usable)
+    if room <= 0:
+        return rows
+    generator = torch.Generator().manual_seed(0)
+    for other, nodes in usable:
+        drawn = torch.randperm(len(nodes), generator=generator)[: len(nodes) * min(room, total) // total]
+        rows.append((other, nodes[drawn.sort().values]))
+    return rows
 
 
 def _predicted(part: Run) -> Tensor:
