@@ -338,6 +338,7 @@ def test_a_recipe_that_does_not_fit_in_memory_is_trained_on_some_splits_at_a_tim
 
 def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_path):
     monkeypatch.setattr(auto_search, "KEPT_TRIALS", 2)
+    monkeypatch.setattr(auto_search, "KEPT_OF_METHOD", 0)
     searches: list[AutoSearch] = []
     monkeypatch.setattr(auto_module, "finish", searches.append)
     search(out=tmp_path / "kept")
@@ -350,6 +351,32 @@ def test_only_the_best_trials_are_kept_and_baselines_always(monkeypatch, tmp_pat
     assert max(dropped) <= min(score for number, score in others.items() if number in kept)
     assert min(dropped) < max(others.values())
     assert sorted(int(path.name) for path in (tmp_path / "kept" / "trials").iterdir()) == sorted(kept)
+
+
+def searched(*trials):
+    """Return a search that has tried recipes with these validation scores."""
+    tried = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, 0.0, LONG)
+    for one, validation in trials:
+        row = {"method": one.method, "settings": one.to_dict(), "validation": validation, "seconds": 1.0}
+        tried.add(TrainedTrial(row | {"state": "complete"}, object()))
+    return tried
+
+
+def test_the_best_trials_of_every_method_are_kept(monkeypatch):
+    monkeypatch.setattr(auto_search, "KEPT_TRIALS", 4)
+    monkeypatch.setattr(auto_search, "KEPT_OF_METHOD", 2)
+    krylov = [(recipe("adaptkry", hidden=n), 0.8 + n / 100) for n in range(1, 5)]
+    sage = [(recipe("sage", hidden=n), 0.5 + n / 100) for n in range(1, 4)]
+    tried = searched(*sage, (recipe("mlp"), 0.1), *krylov)
+    kept = [(t.row["method"], t.row["settings"]["hidden"]) for t in tried.trained if t.run]
+    assert kept == [("sage", 2), ("sage", 3), ("mlp", 64), ("adaptkry", 3), ("adaptkry", 4)]
+
+
+def test_the_search_varies_the_best_shape_of_every_method_that_is_close():
+    krylov = [(recipe("adaptkry", layers=n), 0.8) for n in range(1, 6)]
+    tried = searched(*krylov, (recipe("sage"), 0.795), (recipe("gat"), 0.6))
+    methods = [{one.method for one in tried.propose_batch(number, 2)} for number in range(8)]
+    assert methods == [{"adaptkry"}, {"sage"}, {"adaptkry"}, {"adaptkry"}] * 2
 
 
 def labelled(labels, nodes=40):

@@ -5,6 +5,7 @@ import logging
 import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,7 @@ CPU_SETTINGS = {"hidden": 64, "filter_dropout": 0.0}  # dropout of all terms tak
 WIDE_INPUT = 20_000_000  # entries of the features, from which recipes have reduced features on the CPU
 BASELINE_SETTINGS = ("epochs", "patience", "reduce")  # those of all recipes that the baselines have too
 KEPT_TRIALS = 64  # trials whose weights are kept: the best on validation
+KEPT_OF_METHOD = 8  # of these, for every method: an ensemble of trials that are too similar gains little
 VARIED_SHAPES = 4  # the search changes the settings of this many best shapes in turn, if they are
 CLOSE, SLOW = 0.01, 5  # at most so far below the best validation score, and not so many times as slow as the best
 
@@ -257,7 +259,9 @@ class AutoSearch:
         self.on_trial(row)
         kept = [i for i, other in enumerate(self.trained) if other.run and other.row["method"] not in REFERENCES]
         if len(kept) > KEPT_TRIALS:
-            worst = min(kept, key=lambda i: self.trained[i].row["validation"] or -1.0)
+            kept.sort(key=lambda i: self.trained[i].row["validation"] or -1.0, reverse=True)
+            ranks = ranks_of_equal([self.trained[i].row["method"] for i in kept])
+            worst = [i for i, rank in zip(kept, ranks, strict=True) if rank >= min(KEPT_OF_METHOD, max(ranks))][-1]
             self.trained[worst] = TrainedTrial(self.trained[worst].row, None)
             if self.journal:
                 shutil.rmtree(self.trial_folder(worst), ignore_errors=True)
@@ -279,7 +283,9 @@ class AutoSearch:
             return []
         best, near = good[0], good[0]["validation"] - CLOSE
         close = [row for row in good if row["validation"] >= near and row["seconds"] <= SLOW * best["seconds"]]
-        bases = [group[0] for group in group_into_batches(map(recipe_of, close))][:VARIED_SHAPES]
+        shapes = [group[0] for group in group_into_batches(map(recipe_of, close))]
+        ranks = ranks_of_equal([shape.method for shape in shapes])
+        bases = [shapes[i] for i in np.argsort(ranks, stable=True)][:VARIED_SHAPES]  # the best of every method first
         base = bases[number % len(bases)]
         space = space_of(base, set(self.settings), self.data.graph.is_directed)
         seed = 1_000_003 * self.seed + number
@@ -324,6 +330,20 @@ class AutoSearch:
                 f"a search continues with its trainings; those of {self.journal.folder} are missing. Use another "
                 f"output folder."
             )
+
+
+def ranks_of_equal(names: Iterable[str]) -> list[int]:
+    """Return how many equal names precede each name.
+
+    >>> ranks_of_equal(["gcn", "sage", "gcn"])
+    [0, 0, 1]
+    """
+    seen: Counter[str] = Counter()
+    ranks = []
+    for name in names:
+        ranks.append(seen[name])
+        seen[name] += 1
+    return ranks
 
 
 def search_settings(graph: Graph, device: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
