@@ -246,6 +246,24 @@ def wide(rows: list[dict]) -> list[str]:
     return [f"{lines[0]}Points of accuracy that a reduction changes on citeseer (3,703 columns): {', '.join(parts)}."]
 
 
+def selection(rows: list[dict]) -> list[str]:
+    """Return Markdown lines, one per graph: both ways of choosing members, on held-out validation and test nodes."""
+    lines = [
+        "| graph | validation nodes per split | candidates | held out: own | all splits | difference | test: own | all "
+        "splits | difference |",
+        "|" + "---|" * 9,
+    ]
+    for row in newest(rows, "graph"):
+        cells = [row["graph"], f"{row['validation_nodes']:,}", str(row["candidates"])]
+        for part in ("held_out", "test"):
+            cells += [f"{100 * np.mean(row['scores'][way][part]):.2f}" for way in ("own", "all")]
+            cells.append(f"{100 * row['difference'][part]:+.2f} ± {100 * row['half_width'][part]:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    last = rows[-1]
+    return [*lines, "", f"Accuracy in %; {settings_of(last)['time_limit']:.0f} s of search; {last['device']}, commit "
+            f"{last['commit']}."]  # fmt: skip
+
+
 TABLES = {  # marker in the page -> the function that writes it, and its file of rows
     "speed": (speed, "benchmarks.jsonl"),
     "accuracy": (accuracy, "adaptkry.jsonl"),
@@ -255,6 +273,7 @@ TABLES = {  # marker in the page -> the function that writes it, and its file of
     "ranking": (ranking, "table-2.jsonl"),
     "calibration": (calibration, "calibration.jsonl"),
     "auto": (auto, "benchmarks.jsonl"),
+    "selection": (selection, "selection.jsonl"),
     "predictor": (predictor, "predictor.jsonl"),
     "wide": (wide, "wide-features.jsonl"),
 }

@@ -102,10 +102,9 @@ def test_bagged_shares_are_the_mean_of_those_of_the_bags():
     torch.testing.assert_close(bagged_shares(probabilities, classes, "accuracy"), expected)
 
 
-def test_an_ensemble_of_few_is_at_least_as_good_on_validation_as_its_best_member(parts, monkeypatch):
-    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", 0)  # on its own validation nodes only
+def test_an_ensemble_of_few_is_at_least_as_good_on_its_own_validation_nodes_as_its_best_member(parts):
     parts = [part.only(range(2)) for part in parts]  # three candidates: one bag
-    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
+    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy", nodes=0)
     ensemble = combine_runs(parts, shares, GraphData(GRAPH), SPLITS, combine="greedy")
     for split, result in enumerate(ensemble.results):
         single = [r.validation for part in parts for r in part.results if r.split == split]
@@ -135,33 +134,31 @@ def of_split(parts, shares, split):
     ]
 
 
-def test_members_are_chosen_on_validation_nodes_of_all_splits_without_the_test_nodes_of_theirs(monkeypatch):
+def test_members_are_chosen_on_validation_nodes_of_all_splits_without_the_test_nodes_of_theirs():
     splits = stratified(GRAPH.y, count=4)
     validation, test = splits.validation.numpy(), splits.test.numpy()
     for split in range(4):
-        rows = selection_rows(splits, split, [0, 1, 3])
+        rows = selection_rows(splits, split, [0, 1, 3], 5000)
         assert [other for other, _ in rows] == [split, *(o for o in (0, 1, 3) if o != split)]
         for other, nodes in rows:
             allowed = validation[other] if other == split else validation[other] & ~test[split]
             assert nodes.tolist() == np.flatnonzero(allowed).tolist()
     size = int(validation[0].sum())
-    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", size + 10)
-    (own, nodes), *others = selection_rows(splits, 0, range(4))
+    (own, nodes), *others = selection_rows(splits, 0, range(4), size + 10)
     assert own == 0
     assert nodes.tolist() == np.flatnonzero(validation[0]).tolist()
     assert 10 - 3 <= sum(len(nodes) for _, nodes in others) <= 10
     assert all((validation[other] & ~test[0])[nodes.numpy()].all() for other, nodes in others)
     usable = [np.flatnonzero(validation[other] & ~test[0]) for other, _ in others]
     assert any(nodes.tolist() != few[: len(nodes)].tolist() for (_, nodes), few in zip(others, usable, strict=True))
-    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", size)
-    assert len(selection_rows(splits, 0, range(4))) == 1
+    assert len(selection_rows(splits, 0, range(4), size)) == 1
 
 
 def test_the_shares_are_those_of_the_pooled_predictions(parts):
     parts = [part.only(range(2)) for part in parts]  # three candidates, and a member for each split
     shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
     for split in range(2):
-        rows = selection_rows(SPLITS, split, range(2))
+        rows = selection_rows(SPLITS, split, range(2), 5000)
         pooled = torch.stack([torch.cat([part.predicted[o, nodes] for o, nodes in rows]) for part in parts])
         classes = torch.cat([GRAPH.y[nodes] for _, nodes in rows])
         scores = (pooled.argmax(2) == classes).double().mean(1)
@@ -212,8 +209,7 @@ def test_a_time_limit_ends_the_selection_after_at_least_one_round(parts):
 
 def test_candidates_are_the_best_members_on_validation_nodes(parts, monkeypatch):
     monkeypatch.setattr(ensemble_selection, "CANDIDATES", 1)
-    monkeypatch.setattr(ensemble_selection, "SELECTION_NODES", 0)
-    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy")
+    shares = greedy_shares(parts, GRAPH.y, SPLITS, "accuracy", nodes=0)
     for split in range(2):
         scores = {(p, i): part.results[i].validation for p, part in enumerate(parts)
                   for i, member in enumerate(part.members) if member.split == split}  # fmt: skip

@@ -121,6 +121,7 @@ def greedy_shares(
     splits: Splits,
     metric: str,
     *,
+    nodes: int = SELECTION_NODES,
     device: str = "cpu",
     seconds: float = math.inf,
 ) -> list[list[float]]:
@@ -131,6 +132,7 @@ def greedy_shares(
         labels: the class of each node [n].
         splits: the splits.
         metric: the name of the metric of which the best value is sought.
+        nodes: number of validation nodes up to which those of other splits are used besides those of its own.
         device: where to compute.
         seconds: time limit; if it is too short, fewer members are added.
     """
@@ -143,16 +145,16 @@ def greedy_shares(
             continue
         # Scores that rank rows cannot be pooled: the probabilities of several models are on different scales.
         others = [] if measure.ranks_rows else range(len(splits))
-        rows = selection_rows(splits, split, [o for o in others if members.keys() <= of_splits[o].keys()])
-        classes = torch.cat([labels[nodes] for _, nodes in rows]).to(device)
+        rows = selection_rows(splits, split, [o for o in others if members.keys() <= of_splits[o].keys()], nodes)
+        classes = torch.cat([labels[chosen] for _, chosen in rows]).to(device)
         probabilities = torch.stack(
             [
-                torch.cat([_predicted(parts[part])[of_splits[other][part, rank], nodes] for other, nodes in rows])
+                torch.cat([_predicted(parts[part])[of_splits[other][part, rank], chosen] for other, chosen in rows])
                 for part, rank in members
             ]
         ).to(device)  # [k, m, c]
         every = torch.ones(probabilities.shape[:2], dtype=torch.bool, device=device)
-        scores = measure(probabilities, classes.expand(len(every), -1), every)
+        scores = torch.nan_to_num(measure(probabilities, classes.expand(len(every), -1), every), nan=-1.0)
         best_first = scores.argsort(descending=True, stable=True)[:CANDIDATES]
         left = (end - time.monotonic()) / (len(splits) - split)
         found = bagged_shares(probabilities[best_first], classes, metric, left)
@@ -176,14 +178,14 @@ def members_of_split(parts: Sequence[Run], split: int) -> dict[tuple[int, int], 
     }
 
 
-def selection_rows(splits: Splits, split: int, others: Sequence[int]) -> list[tuple[int, Tensor]]:
+def selection_rows(splits: Splits, split: int, others: Sequence[int], most: int) -> list[tuple[int, Tensor]]:
     """Return the nodes on which members are chosen for a split, as pairs of the predicting split and its nodes.
 
-    All its own validation nodes come first. If they are fewer than `SELECTION_NODES`, random validation nodes of other
-    splits follow that are not test nodes of this one.
+    All its own validation nodes come first. If they are fewer than `most`, random validation nodes of other splits
+    follow that are not test nodes of this one.
     """
     rows = [(split, splits.validation[split].nonzero()[:, 0])]
-    room = SELECTION_NODES - len(rows[0][1])
+    room = most - len(rows[0][1])
     usable = [(o, (splits.validation[o] & ~splits.test[split]).nonzero()[:, 0]) for o in others if o != split]
     total = sum(len(nodes) for _, nodes in usable)
     if room <= 0:

@@ -343,7 +343,9 @@ class FolderData:
         """Return the batch size of the options, if weights and a step fit in memory; slabs are small."""
         batch_size, columns = options.batch_size or DEFAULT_BATCH_SIZE, self.folder.features
         shape = ModelShape(recipe, recipe.term_count, columns, self.folder.classes)
-        slabs = 3.0 * SLAB_BYTES
+        means = stored_terms(self.folder, recipe)
+        stored = len({number for mean in means for number in mean}) if options.device.type == "cuda" else len(means)
+        slabs = (1 + 2 * stored / len(means)) * SLAB_BYTES  # a GPU receives the terms as stored, and arranges them
         work = Workload(
             shape, members, self.folder.count, 0, rows, slabs, slabs, batch_size=batch_size, device=options.device.type
         )
