@@ -32,6 +32,7 @@ from adaptkry.outofcore import BasisFolder
 from adaptkry.outofcore.basis_folder import block_name
 from adaptkry.outofcore.manifest import FORMATS, write_manifest
 from adaptkry.outofcore.npy_files import npy_writer, save
+from adaptkry.training.batches import SlabBatches
 from adaptkry.training.data import BatchOptions, FolderData
 from adaptkry.training.fit import make_members
 from adaptkry.training.loop import GradientDescent
@@ -90,6 +91,7 @@ def child(mode: str, path: str, count: int, batch: int | None, device: str, limi
     options = BatchOptions(torch.device(device), batch, 2**50 if mode == "memory" else limit)
     prepared = data.prepare(recipe, members, splits, options)
     if mode == "read":
+        assert isinstance(prepared.batches, SlabBatches)
         source, plan = prepared.batches.source, prepared.batches.plan
         bounds = [plan.bounds(slab) for slab in range(plan.slabs)]
         for _ in sys.stdin:

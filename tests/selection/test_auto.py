@@ -5,7 +5,7 @@ import logging
 import shutil
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -358,7 +358,7 @@ def searched(*trials):
     tried = AutoSearch(GraphData(GRAPH), SPLITS, "cpu", 0, {}, 0.0, LONG)
     for one, validation in trials:
         row = {"method": one.method, "settings": one.to_dict(), "validation": validation, "seconds": 1.0}
-        tried.add(TrainedTrial(row | {"state": "complete"}, object()))
+        tried.add(TrainedTrial(row | {"state": "complete"}, cast(Any, object())))
     return tried
 
 
