@@ -152,3 +152,10 @@ def test_a_stage_must_compute_something():
 def test_taus_that_differ_do_not_share_a_basis_if_hops_are_scaled():
     assert Recipe().mixes_taus
     assert not Recipe(hop_norm=True).mixes_taus
+
+
+def test_settings_that_were_deleted_are_read_if_they_were_off():
+    saved = recipe("mlp").to_dict()
+    assert Recipe.from_dict(saved | {"correct_and_smooth": 0.0}) == recipe("mlp")
+    with pytest.raises(ValueError, match="unknown setting 'correct_and_smooth'"):
+        Recipe.from_dict(saved | {"correct_and_smooth": 0.8})

@@ -26,6 +26,7 @@ from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.signal_bases import ALL_BASES
 
 LOSSES = {"multilabel": "binary", "regression": "mse"}  # the default loss of tasks other than classification
+DELETED: dict[str, Any] = {"correct_and_smooth": 0.0}  # settings of earlier commits, and their values if they were off
 WEIGHT_GROUPS = ("mlp", "filter", "basis")  # each has a learning rate and a decay
 
 
@@ -275,9 +276,13 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Recipe":
-        """Read what `to_dict` returned, also after JSON has turned tuples into lists."""
+        """Read what `to_dict` returned, also after JSON has turned tuples into lists.
+
+        Settings that exist no more are left out if they were off.
+        """
         if not isinstance(data, Mapping):
             raise TypeError(f"settings must be a mapping of names to values; got {shortened(data)}.")
+        data = {name: value for name, value in data.items() if name not in DELETED or value != DELETED[name]}
         check_names(data, ["method"])
         return cls(**{name: value if name == "stages" else _tuples(value) for name, value in data.items()})
 
