@@ -8,6 +8,7 @@ as many cores as the claim is about: `taskset -c 0,1`.
 """
 
 import argparse
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -49,24 +50,39 @@ def measure(name: str, limit: float, device: str) -> dict:
     }  # fmt: skip
 
 
-def main() -> None:
-    """Measure, append the rows to a file, and print them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--time", default="5min")
+def describe(row: dict) -> str:
+    """Return what is printed of a row."""
+    return (
+        f"{100 * row['test']['ensemble']:.2f} %, {row['better_baseline']} "
+        f"{100 * row['test'][row['better_baseline']]:.2f} %, difference {100 * row['difference']:+.2f} ± "
+        f"{100 * (row['half_width'] or 0):.2f}, {row['trials']} trials, {row['seconds']:.1f} s"
+    )
+
+
+def measure_graphs(
+    measure: Callable[[str, float, str], dict], describe: Callable[[dict], str], doc: str | None, **defaults: str
+) -> None:
+    """Measure the graphs that the command line names, append their rows to a file, and print them.
+
+    Args:
+        measure: returns the row of a graph, a time limit in seconds and a device.
+        describe: returns what is printed of a row.
+        doc: the description of the command.
+        defaults: those of --time, --graphs and --out.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--graphs", default=",".join(DEVELOPMENT))
-    parser.add_argument("--out", default="results/benchmarks.jsonl")
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", default=default)
     options = parser.parse_args()
     keep_freed_memory()
     for name in options.graphs.split(","):
         row = measure(name, timing.time_limit(options.time), options.device)
         append(options.out, [row])
-        print(
-            f"{name}: {100 * row['test']['ensemble']:.2f} %, {row['better_baseline']} "
-            f"{100 * row['test'][row['better_baseline']]:.2f} %, difference {100 * row['difference']:+.2f} ± "
-            f"{100 * (row['half_width'] or 0):.2f}, {row['trials']} trials, {row['seconds']:.1f} s", flush=True,
-        )  # fmt: skip
+        print(f"{name}: {describe(row)}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    measure_graphs(
+        measure, describe, __doc__, time="5min", graphs=",".join(DEVELOPMENT), out="results/benchmarks.jsonl"
+    )

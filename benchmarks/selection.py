@@ -3,10 +3,9 @@
     python -m benchmarks.selection [--time 1min] [--device cpu] [--graphs cora,own/texas] [--out FILE]
 
 One search per graph trains the candidates, among which both ways choose. Half of the validation nodes of each split are
-held out, twice, and score the ensembles; they decide. Scores on test nodes are shown beside them.
+held out, twice, and score the ensembles. Scores on test nodes stand beside them.
 """
 
-import argparse
 import time
 from dataclasses import replace
 
@@ -14,10 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adaptkry.common import timing
 from adaptkry.common.intervals import corrected_half_width, nodes_ratio
-from adaptkry.common.memory import keep_freed_memory
-from adaptkry.common.rows import append, provenance
+from adaptkry.common.rows import provenance
 from adaptkry.graphs.splits import Splits
 from adaptkry.paper.measure import RunOptions, development_splits
 from adaptkry.selection.auto_search import AutoSearch
@@ -25,7 +22,7 @@ from adaptkry.selection.ensemble_selection import SELECTION_NODES, greedy_shares
 from adaptkry.training.data import GraphData
 from adaptkry.training.ensemble import score, split_probabilities
 from adaptkry.training.run import Run
-from benchmarks.auto import open_development
+from benchmarks.auto import measure_graphs, open_development
 
 GRAPHS = "own/texas,own/wisconsin,own/cornell,cora,citeseer"
 WAYS = {"own": 0, "all": SELECTION_NODES}  # the number of validation nodes up to which those of other splits are used
@@ -75,24 +72,14 @@ def measure(name: str, limit: float, device: str) -> dict:
     }  # fmt: skip
 
 
-def main() -> None:
-    """Measure, append the rows to a file, and print them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--time", default="1min")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--graphs", default=GRAPHS)
-    parser.add_argument("--out", default="results/selection.jsonl")
-    options = parser.parse_args()
-    keep_freed_memory()
-    for name in options.graphs.split(","):
-        row = measure(name, timing.time_limit(options.time), options.device)
-        append(options.out, [row])
-        texts = [
-            f"{part} {100 * row['difference'][part]:+.2f} ± {100 * (row['half_width'][part] or np.nan):.2f}"
-            for part in ("held_out", "test")
-        ]
-        print(f"{name}: {row['candidates']} candidates; all splits minus own: {', '.join(texts)}", flush=True)
+def describe(row: dict) -> str:
+    """Return what is printed of a row."""
+    texts = [
+        f"{part} {100 * row['difference'][part]:+.2f} ± {100 * (row['half_width'][part] or np.nan):.2f}"
+        for part in ("held_out", "test")
+    ]
+    return f"{row['candidates']} candidates; all splits minus own: {', '.join(texts)}"
 
 
 if __name__ == "__main__":
-    main()
+    measure_graphs(measure, describe, __doc__, time="1min", graphs=GRAPHS, out="results/selection.jsonl")

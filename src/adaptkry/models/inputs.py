@@ -93,7 +93,7 @@ def input_columns(
         x = torch.from_numpy(features_for_products(graph, recipe, scaling) @ saved["feature_map"].numpy())
     else:
         x = scaled_features(graph, recipe, scaling)
-    if not (recipe.structure or recipe.structure_layer or recipe.uses_training_labels):
+    if not (recipe.structure or recipe.structure_layer or recipe.label_hops):
         return x, saved
     saved |= fit_structure(graph, recipe, x, device) if is_new else {}
     places = None if is_new else training_places(graph, saved)

@@ -232,14 +232,9 @@ class Recipe:
         return any(stage.propagates for stage in self.stages)
 
     @property
-    def uses_training_labels(self) -> bool:
-        """Whether labels of training nodes are inputs of predictions."""
-        return self.label_hops > 0
-
-    @property
     def needs_operator(self) -> bool:
         """Whether features or labels are propagated after the terms were computed."""
-        return self.propagates or self.uses_training_labels
+        return self.propagates or self.label_hops > 0
 
     @property
     def is_exact(self) -> bool:

@@ -103,8 +103,7 @@ class BasisReader:
     def read_as_stored(self, start: int, stop: int, target: Tensor, files: Sequence[io.FileIO]) -> Tensor:
         """Read stored rows start..stop-1 as they are stored, block after block, and return the filled part, flat.
 
-        This needs few, large reads, for which Python interrupts the main thread rarely. The columns of blocks are put
-        beside each other on the GPU; see `arranged`.
+        This needs few, large reads. The columns of blocks are put beside each other on the GPU; see `arranged`.
 
         Args:
             start: first row.
@@ -183,31 +182,33 @@ class BackgroundReader:
             self.free.put((buffer, None))
         self.used: Tensor | None = None
         self.stream = reader.copying_stream(device) if self.on_gpu else None
-        self.files = ExitStack()  # the open files of all blocks, for ranges that are read as they are stored
         self.is_closed = False
         self.thread = threading.Thread(target=self._work, daemon=True)
 
     def _work(self) -> None:
         try:
-            paths = [block.path for _, _, block in self.reader.blocks] if self.on_gpu else []
-            files = [self.files.enter_context(path.open("rb", buffering=0)) for path in paths]
-            for start, stop in self.bounds:
-                buffer, copied = self.free.get()
-                if self.is_closed:
-                    return
-                if copied is not None:
-                    copied.synchronize()  # the GPU may still be reading this buffer
-                if self.stream is None:
-                    self.ready.put((buffer, self.reader.read(start, stop, buffer), None))
-                    continue
-                filled = self.reader.read_as_stored(start, stop, buffer, files)
-                with torch.cuda.stream(self.stream):
-                    copy = self.reader.arranged(filled.to(self.device, non_blocking=True), stop - start)
-                    event = torch.cuda.Event()
-                    event.record(self.stream)
-                self.ready.put((buffer, copy, event))
+            with ExitStack() as stack:
+                blocks = self.reader.blocks if self.on_gpu else []
+                self._read_ranges([stack.enter_context(block.path.open("rb", buffering=0)) for _, _, block in blocks])
         except BaseException as error:  # raised again by `next` in the main thread
             self.ready.put(error)
+
+    def _read_ranges(self, files: Sequence[io.FileIO]) -> None:
+        for start, stop in self.bounds:
+            buffer, copied = self.free.get()
+            if self.is_closed:
+                return
+            if copied is not None:
+                copied.synchronize()  # the GPU may still be reading this buffer
+            if self.stream is None:
+                self.ready.put((buffer, self.reader.read(start, stop, buffer), None))
+                continue
+            filled = self.reader.read_as_stored(start, stop, buffer, files)
+            with torch.cuda.stream(self.stream):
+                copy = self.reader.arranged(filled.to(self.device, non_blocking=True), stop - start)
+                event = torch.cuda.Event()
+                event.record(self.stream)
+            self.ready.put((buffer, copy, event))
 
     def next(self) -> Tensor:
         """The next range; the previous one may be overwritten from now on."""
@@ -234,7 +235,6 @@ class BackgroundReader:
         self.is_closed = True
         self.free.put((None, None))
         self.thread.join()
-        self.files.close()
         if self.stream is not None:
             self.stream.synchronize()  # copies from these buffers must be finished before they are reused
         self.reader.spare = self.buffers

@@ -2,8 +2,9 @@
 
 The members of a split are chosen on its validation nodes. If these are few, of many candidates some fit them by chance.
 Hence the same recipes are also scored in the other splits, on their validation nodes without the test nodes of this
-split, so that labels of test nodes are never used. For the same reason the selection is repeated among the best
-candidates and random parts of the others, and averaged.
+split. No label of its test nodes is compared with a prediction; the members of other splits may have been trained on
+some, as wherever settings are chosen by their mean over splits. For the same reason the selection is repeated among the
+best candidates and random parts of the others, and averaged.
 """
 
 import math
