@@ -18,6 +18,7 @@ from adaptkry.spectral.bases import average, stack
 from adaptkry.spectral.kernels import cpu as kernels
 from adaptkry.spectral.propagation_matrix import MixedPropagation, Propagation
 from adaptkry.spectral.signal_bases import ALL_BASES
+from adaptkry.spectral.similarity import Similarity
 from adaptkry.spectral.structure import sides_of, sparse_tensor, structure_columns, structure_maps, truncated_svd
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class Inputs:
 
     terms: Tensor  # [T, n, d]; bases of several directions and untied taus are concatenated
     hop_scale: Tensor  # [T] the factor that hop normalisation applied to each term
-    operator: Propagation | MixedPropagation | None
+    operator: Propagation | MixedPropagation | Similarity | None
     scaling: Scaling | None
     saved: SavedInputs
 
@@ -93,7 +94,7 @@ def input_columns(
         x = torch.from_numpy(features_for_products(graph, recipe, scaling) @ saved["feature_map"].numpy())
     else:
         x = scaled_features(graph, recipe, scaling)
-    if not (recipe.structure or recipe.structure_layer or recipe.label_hops):
+    if not (recipe.structure or recipe.structure_layer or recipe.similar_nodes):
         return x, saved
     saved |= fit_structure(graph, recipe, x, device) if is_new else {}
     places = None if is_new else training_places(graph, saved)
@@ -210,11 +211,19 @@ def column_moments(x: Tensor) -> Scaling:
     return torch.where(is_constant, x[0], mean), torch.where(is_constant, 0, std)
 
 
-def model_operator(graph: Graph, recipe: Recipe, saved: SavedInputs) -> Propagation | MixedPropagation | None:
-    """Return the operator of the stages that propagate, or of the structure layer; None if there is neither.
+def model_operator(
+    graph: Graph, recipe: Recipe, saved: SavedInputs
+) -> Propagation | MixedPropagation | Similarity | None:
+    """Return the operator of the stages that propagate, of the structure layer, or of similar nodes, if there is any.
 
-    A structure layer uses the normalised adjacency matrix, without directions if the training graph had none.
+    A structure layer uses the normalised adjacency matrix, without directions if the training graph had none. Only
+    nodes of the training graph count as similar, since new ones have no labels.
     """
+    if recipe.similar_nodes:
+        places, known = training_places(graph, saved), int(saved["nodes"])
+        candidates = torch.arange(known) if places is None else places
+        sides = sides_of(graph, recipe.directions) if bool(saved["is_directed"]) else ("both",)
+        return Similarity(graph, recipe.similar_nodes, sides, None if known == graph.nodes else candidates)
     if recipe.structure_layer:
         looped = with_loops(graph, recipe)
         return Propagation(looped, 1.0, "out" if bool(saved["is_directed"]) else "both", isolated=0.0)

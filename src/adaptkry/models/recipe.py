@@ -26,7 +26,7 @@ from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.signal_bases import ALL_BASES
 
 LOSSES = {"multilabel": "binary", "regression": "mse"}  # the default loss of tasks other than classification
-DELETED: dict[str, Any] = {"correct_and_smooth": 0.0}  # settings of earlier commits, and their values if they were off
+DELETED: dict[str, Any] = {"correct_and_smooth": 0.0, "label_hops": 0}  # settings of earlier commits, and their values if they were off
 WEIGHT_GROUPS = ("mlp", "filter", "basis")  # each has a learning rate and a decay
 
 
@@ -135,9 +135,9 @@ class Recipe:
         0.0, "Dropout rate of basis terms, before the filter, or of attention.", at_least=0, below=1
     )
     # training labels as inputs
-    label_hops: int = setting(
+    similar_nodes: int = setting(
         0,
-        "Propagate training labels by up to this number of hops and use them as inputs; 0 is off.",
+        "Use the training labels of this number of nodes, those with the most similar neighbours, as inputs; 0 is off.",
         at_least=0,
         at_most=1000,
     )
@@ -233,8 +233,8 @@ class Recipe:
 
     @property
     def needs_operator(self) -> bool:
-        """Whether features or labels are propagated after the terms were computed."""
-        return self.propagates or self.label_hops > 0
+        """Whether features are propagated, or labels of similar nodes are summed, after the terms were computed."""
+        return self.propagates or self.similar_nodes > 0
 
     @property
     def is_exact(self) -> bool:

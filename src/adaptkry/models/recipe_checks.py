@@ -137,9 +137,9 @@ def check_structure(recipe: "Recipe") -> None:
             "structure_layer is for methods that end with ResidualMLP and do not propagate while they train, such "
             f"as adaptkry, with 2 layers or more; got {recipe.method} with layers {recipe.layers}. Leave it out."
         )
-    if recipe.structure_layer and recipe.label_hops:
+    if recipe.structure_layer and recipe.similar_nodes:
         raise ValueError(
-            "structure_layer needs another matrix than label_hops, and a model has one; got both. Leave one out."
+            "structure_layer needs another matrix than similar_nodes, and a model has one; got both. Leave one out."
         )
 
 
@@ -148,9 +148,9 @@ def check_labels(recipe: "Recipe") -> None:
     if recipe.label_smoothing and (recipe.loss != "cross_entropy" or recipe.is_exact):
         given = "the optimiser logistic" if recipe.is_exact else f"the loss {recipe.loss}"
         raise ValueError(f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out.")
-    if recipe.label_hops and (recipe.propagates or not any(isinstance(stage, ResidualMLP) for stage in recipe.stages)):
+    if recipe.similar_nodes and (recipe.propagates or not any(isinstance(stage, ResidualMLP) for stage in recipe.stages)):
         raise ValueError(
-            f"label_hops is for methods with the layers of adaptkry, which compute their basis before training; "
+            f"similar_nodes is for methods with the layers of adaptkry, which compute their basis before training; "
             f"got {recipe.method}. Leave it out, or use adaptkry."
         )
 
@@ -180,7 +180,7 @@ def check_task(recipe: "Recipe") -> None:
             f"{recipe.method} solves a logistic regression of classes; got the task {recipe.task}. Use another method, "
             "such as adaptkry or gcn."
         )
-    for name in ("class_weight", "label_hops"):
+    for name in ("class_weight", "similar_nodes"):
         if getattr(recipe, name):
             raise ValueError(
                 f"{name} is for the task classification, whose labels are classes; got the task {recipe.task}. Leave "

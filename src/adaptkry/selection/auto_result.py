@@ -17,7 +17,7 @@ from adaptkry.training.run import Run
 
 REFERENCES = ("gcn", "mlp")  # always tried, so that the report can say what the edges contribute
 FACTORS = ("method", "directions", "taus", "degree", "normalise", "standardise", "hop_norm", "combine_hops",
-           "structure", "batch_norm", "layer_norm", "label_hops")  # fmt: skip
+           "structure", "batch_norm", "layer_norm", "similar_nodes")  # fmt: skip
 
 
 @dataclass(repr=False)

@@ -266,7 +266,7 @@ class GraphData:
         """Compute the terms, for full batches or, with a batch size, for mini-batches of terms on the CPU."""
         device, batch_size = options.device, options.batch_size
         if batch_size and recipe.needs_all_nodes:
-            names = ("structure_layer", "label_hops")
+            names = ("structure_layer", "similar_nodes")
             uses = "".join([f" with {name}" for name in names if getattr(recipe, name)][:1])
             raise ValueError(
                 f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "

@@ -115,7 +115,7 @@ def exported_parts(run: Run | Ensemble) -> list[WeightedPart]:
 
 def why_not(recipe: Recipe) -> str | None:
     """Return why a model cannot be exported; None if it can."""
-    if recipe.label_hops:
+    if recipe.similar_nodes:
         return "uses the labels of training nodes as inputs"
     if recipe.structure_layer:
         return "has a structure layer, which multiplies by the matrix of the graph"

@@ -265,7 +265,7 @@ def make_trainer(
         masks = training_masks(splits)
         return LogisticRegression(shape, batches, members, labels=source.labels, masks=masks, metric=metric)  # type: ignore[arg-type]
     mix = None if basis_mix is None else basis_mix.repeat_interleave(len(members) // len(basis_mix), 0)
-    labels = training_labels(source.labels, splits, members) if shape.recipe.label_hops else None
+    labels = training_labels(source.labels, splits, members) if shape.recipe.similar_nodes else None
     fixed = fixed_statistics(members, source.truth, splits, source.info.class_names)
     fixed |= {name: t for name, t in (("basis_mix", mix), ("labels", labels)) if t is not None}
     return GradientDescent(shape, batches, members, metric=metric, fixed=fixed)

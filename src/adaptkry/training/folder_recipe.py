@@ -22,7 +22,7 @@ FIXED: dict[str, Any] = {
     "isolated": 1.0,
     "reduce": 0,
     "structure": 0,
-    "label_hops": 0,
+    "similar_nodes": 0,
     "structure_layer": False,
 }
 REMEDY = {
@@ -34,7 +34,7 @@ REMEDY = {
     "isolated": "A node without edges keeps its signal in a basis on disk",
     "reduce": "Features are reduced before they are propagated: reduce them in the graph, and propagate again",
     "structure": "Structure columns are computed from edges, which a folder does not hold: fit on the graph itself",
-    "label_hops": "Labels are propagated while the model trains, which needs the edges: fit on the graph itself",
+    "similar_nodes": "Similar nodes are found by their edges: fit on the graph itself",
     "structure_layer": "It needs the edges, which a folder does not hold: fit on the graph itself",
 }
 

@@ -227,7 +227,7 @@ class GradientDescent:
         if self.gpu_dropout:
             self.gpu_dropout.step = self.state["steps"]
         visible = None
-        if self.recipe.label_hops:
+        if self.recipe.similar_nodes:
             visible = random_half(self.seeds, self.state["steps"], self.state["statistics/labels"].shape[1])
         return DropoutState(self.generators, self.dropout_rates, batch.dropout_rows, self.gpu_dropout, visible)
 

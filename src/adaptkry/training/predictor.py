@@ -238,8 +238,8 @@ class Predictor:
 def update_obstacle(recipe: Recipe) -> str | None:
     """Return why an update must compute a model again as a whole; None if it can be updated row by row."""
     basis = ALL_BASES[recipe.basis]
-    if recipe.label_hops:
-        return f"{recipe.method} propagates training labels"
+    if recipe.similar_nodes:
+        return "similar nodes depend on all edges"
     if recipe.needs_operator or recipe.structure_layer:
         return f"{recipe.method} multiplies by the graph inside the model"
     if recipe.structure:

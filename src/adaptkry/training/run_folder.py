@@ -339,7 +339,7 @@ def _check_run(run: Run) -> None:
 def _check_inputs(run: Run) -> None:
     """Refuse a run without what its recipe needs besides weights, or with tensors of other sizes."""
     recipe, saved, b = run.shape.recipe, run.saved_inputs, len(run.members)
-    uses_nodes = bool(recipe.structure or recipe.structure_layer or recipe.label_hops)
+    uses_nodes = bool(recipe.structure or recipe.structure_layer or recipe.similar_nodes)
     needed = {"nodes", "is_directed"} if uses_nodes else set()
     needed |= {"structure_scale"} if recipe.structure else set()
     needed |= {"degree_scaling"} if recipe.structure and not run.features else set()
@@ -359,7 +359,7 @@ def _check_inputs(run: Run) -> None:
     outputs = [(name, run.classes) for name in FIXED_STATISTICS]
     for name, size in (("basis_mix", mixed), ("labels", nodes), *outputs):
         _require(name not in run.weights or run.weights[name].shape == (b, size), f"a row of {name} per member")
-    _require("labels" in run.weights or not recipe.label_hops, "labels, which its recipe uses")
+    _require("labels" in run.weights or not recipe.similar_nodes, "labels, which its recipe uses")
     _require("basis_mix" in run.weights or not recipe.is_exact, "basis_mix, which its recipe uses")
     is_scaled = {"target_mean", "target_std"} <= run.weights.keys()
     _require(is_scaled or recipe.task != "regression", "the scaling of targets, which its recipe uses")

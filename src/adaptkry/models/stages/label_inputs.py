@@ -1,11 +1,12 @@
-"""Training labels as inputs of a model, propagated and without leakage.
+"""Training labels as inputs of a model: those of nodes with similar neighbours, without leakage.
 
-The columns P Y, ..., P^L Y of the one-hot labels Y are added to the first dense layer through a learned map. In every
-training step a random half of a member's training nodes is visible: Y has their rows only, and the loss counts only
-the other training nodes. A node that is fitted has a row of zeros in Y, so that its own label reaches it at no hop. In
-evaluation all training labels are visible; labels of validation and test nodes never are.
+The shares of the classes among the similar nodes of a node (`spectral/similarity.py`), weighted by their similarity, are
+added to the first dense layer through a learned map, once for every sharpness. In every training step a random half of
+a member's training nodes is visible: the one-hot labels Y have their rows only, and the loss counts only the other
+training nodes. A node that is fitted has a row of zeros in Y, and no node is similar to itself, so that its own label
+never reaches it. In evaluation all training labels are visible; labels of validation and test nodes never are.
 
-Shapes: b members, n nodes, m rows per member, c classes, L hops.
+Shapes: b members, n nodes, m rows per member, c classes, r degrees of sharpness.
 """
 
 import torch
@@ -13,36 +14,27 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from adaptkry.models.stages.base import ModelShape, StageContext, to_columns, to_members
+from adaptkry.spectral.similarity import SHARPNESS
+
+LEAST_WEIGHT = 1e-3  # added to the sum of weights: shares are small where no visible node is similar
 
 
 def label_width(shape: ModelShape) -> int:
-    """Return the number of label columns: L c, or twice as many if edges have a direction."""
-    return shape.recipe.label_hops * shape.classes * (1 if shape.recipe.directions[0] == "both" else 2)
+    """Return the number of label columns: r c."""
+    return len(SHARPNESS) * shape.classes
 
 
 def label_columns(context: StageContext) -> Tensor:
-    """Compute P Y, ..., P^L Y at the rows of each member, then the same with the transpose of P if edges are directed.
-
-    Visible labels count twice while training, where half of them are visible, so that sums over neighbours have the
-    same mean as in evaluation.
-
-    Returns:
-        [b, m, L c], or [b, m, 2 L c].
-    """
-    recipe, P = context.shape.recipe, context.operator
-    assert P is not None
-    one_hot = one_hot_labels(context.statistics["labels"], P.shape[0], context.shape.classes, context.terms.dtype)
+    """Compute the shares of the classes among visible similar nodes at the rows of each member: [b, m, r c]."""
+    S = context.operator
+    assert S is not None
+    one_hot = one_hot_labels(context.statistics["labels"], S.shape[0], context.shape.classes, context.terms.dtype)
     if context.dropout is not None:
         assert context.dropout.visible is not None
-        one_hot = one_hot * (2 * context.dropout.visible[:, :, None])
+        one_hot = one_hot * context.dropout.visible[:, :, None]
     rows = context.rows[:, :, None].expand(-1, -1, context.shape.classes)  # [b, m, c]
-    parts = []
-    for operator in [P] if recipe.directions[0] == "both" else [P, P.T]:
-        columns = to_columns(one_hot)  # [n, b c]
-        for _ in range(recipe.label_hops):
-            columns = operator @ columns
-            parts.append(to_members(columns, len(one_hot)).gather(1, rows))
-    return torch.cat(parts, 2)
+    sums = [to_members(part, len(one_hot)).gather(1, rows) for part in S @ to_columns(one_hot)]  # of [n, b c]
+    return torch.cat([part / (part.sum(2, keepdim=True) + LEAST_WEIGHT) for part in sums], 2)
 
 
 def one_hot_labels(labels: Tensor, nodes: int, classes: int, dtype: torch.dtype) -> Tensor:

@@ -26,7 +26,7 @@ OCCUPYING_BLOCKS = 264  # blocks that occupy a GPU
 class ResidualMLP(Stage):
     """Dense layers without bias: dropout before each, residual if widths agree, ReLU after all but the last.
 
-    With `label_hops`, a learned map of propagated training labels is added to the first layer. The last layer has an
+    With `similar_nodes`, a learned map of their training labels is added to the first layer. The last layer has an
     intercept if the task is not classification: labels and targets have means that differ from those of the features.
     """
 
@@ -53,7 +53,7 @@ class ResidualMLP(Stage):
                 weights |= norm_weights(shape.recipe, layer, outputs)
         if shape.recipe.task != "classification":
             weights["intercept"] = torch.zeros(1, shape.classes)
-        if shape.recipe.label_hops:
+        if shape.recipe.similar_nodes:
             weights["labels"] = uniform(generator, 1 / math.sqrt(widths[1]), label_width(shape), widths[1])
         if shape.recipe.structure_layer:
             hidden = shape.recipe.hidden
@@ -69,7 +69,7 @@ class ResidualMLP(Stage):
             is_last = layer == recipe.layers - 1
             # Logits have float32 also where activations have bfloat16.
             x, z = z, product(z.float() if is_last and z.dtype == torch.bfloat16 else z, weight)
-            if layer == 0 and recipe.label_hops:
+            if layer == 0 and recipe.similar_nodes:
                 z = z + label_columns(context) @ context.weight("labels")
             if recipe.structure_layer and layer == 0:
                 z = z + structure_layer(context)
