@@ -316,7 +316,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     # settings
     *(
         (lambda name=name, value=value: fit(**{name: value}), error, f"{name} must be {message}")
-        for name in ("epochs", "hidden", "degree", "layers", "label_hops")
+        for name in ("epochs", "hidden", "degree", "layers", "similar_nodes")
         for value, error, message in (
             (10**9, ValueError, "at most"),
             (HUGE, ValueError, "at most"),
@@ -622,7 +622,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fit().export(3), TypeError, "the output file must be a path; got 3"),
     (lambda: fit().export("head.pt"), ValueError, "unknown kind of file '.pt'. Did you mean '.pt2'"),
     (lambda: fit(method="gcn").export("head.pt2"), ValueError, "gcn propagates its hidden units over the edges"),
-    (lambda: fit(label_hops=2).head_inputs(GRAPH), ValueError, "uses the labels of training nodes as inputs"),
+    (lambda: fit(similar_nodes=2).head_inputs(GRAPH), ValueError, "uses the labels of training nodes as inputs"),
     (lambda: fit().head_inputs(ak.Graph(EDGES, X[:, :3])), ValueError, "trained on 16 features; got a graph with 3"),
     (lambda: fit().head_inputs("csbmm"), ValueError, "Did you mean 'csbm'"),
     # graphs, operators, filters and spectra with values of another kind, size or range

@@ -108,7 +108,7 @@ def test_the_svd_is_computed_once_per_graph_rank_and_self_loops(monkeypatch):
     assert calls == [4, 5, 4]
 
 
-USES_NODES = [{"structure": 2}, {"structure_layer": True}, {"label_hops": 1}]
+USES_NODES = [{"structure": 2}, {"structure_layer": True}, {"similar_nodes": 4}]
 
 
 @pytest.mark.parametrize("settings", USES_NODES, ids=str)

@@ -8,6 +8,7 @@ from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.stages import CombineHops, ModelShape, StageContext
 from adaptkry.models.stages.label_inputs import label_columns
+from adaptkry.spectral.similarity import SHARPNESS
 
 B, N, C = 2, 40, 3
 RATES = dict.fromkeys(("mlp_dropout", "filter_dropout", "input_dropout"), [0.0] * B)
@@ -17,7 +18,7 @@ ROWS = torch.tensor([[3, 1, 7], [0, 39, 5]])
 
 def inputs_of(direction: str, **settings):
     graph = csbm(N, classes=C) if direction == "both" else directed_csbm(N, classes=C)
-    used = Recipe(label_hops=2, taus=(0.7, 1.0), tied=False, degree=1, hidden=5, directions=(direction,), **settings)
+    used = Recipe(similar_nodes=5, taus=(0.7, 1.0), tied=False, degree=1, hidden=5, directions=(direction,), **settings)
     inputs = model_inputs(graph, used)
     return inputs, ModelShape(used, len(inputs.terms), inputs.terms.shape[2], C)
 
@@ -26,28 +27,28 @@ def training_state(visible: torch.Tensor) -> DropoutState:
     return DropoutState([torch.Generator() for _ in range(B)], RATES, [3] * B, visible=visible)  # type: ignore[arg-type]
 
 
-def expected_columns(P: torch.Tensor, labels: torch.Tensor, directed: bool) -> torch.Tensor:
-    """Compute P Y, P^2 Y (and P^T Y, ...) of one member with dense matrices: [n, q]."""
+def expected_columns(S: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Compute the shares of classes among similar nodes of one member with dense matrices [r, n, n]: [n, r c]."""
     Y = torch.zeros(N, C, dtype=torch.float64)
     for node in range(N):
         if labels[node] >= 0:
             Y[node, labels[node]] = 1
-    return torch.cat([M @ Y for P in ([P, P.T] if directed else [P]) for M in (P, P @ P)], 1)
+    return torch.cat([M @ Y / ((M @ Y).sum(1, keepdim=True) + 1e-3) for M in S], 1)
 
 
 @pytest.mark.parametrize("direction", ["both", "out"])
-def test_label_columns_equal_powers_of_the_dense_matrix(direction):
+def test_label_columns_equal_shares_computed_with_the_dense_matrices(direction):
     inputs, shape = inputs_of(direction)
-    P, terms = inputs.operator.to_dense(), inputs.terms.double()  # type: ignore[union-attr]
+    S, terms = inputs.operator.to_dense(), inputs.terms.double()  # type: ignore[union-attr]
+    assert S.shape == (len(SHARPNESS), N, N)
     visible = torch.rand(B, N, generator=torch.Generator().manual_seed(1)) < 0.5
-    for state, factor in ((None, 1), (training_state(visible), 2)):
+    for state in (None, training_state(visible)):
         statistics = {"labels": LABELS.double()}
         context = StageContext(shape, {}, statistics, terms, ROWS, torch.ones(B, 3, 1), inputs.operator, state, 1)
         found = label_columns(context)
         for b in range(B):
             labels = LABELS[b] if state is None else torch.where(visible[b], LABELS[b], -1)
-            expected = factor * expected_columns(P, labels, direction == "out")[ROWS[b]]
-            torch.testing.assert_close(found[b], expected, rtol=0, atol=1e-12)
+            torch.testing.assert_close(found[b], expected_columns(S, labels)[ROWS[b]], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -59,7 +60,7 @@ def test_the_map_of_labels_is_added_to_the_first_layer(layers):
     context = StageContext(shape, weights, {}, terms, ROWS, row_mask, None, None, 0)
     found = batched.logits(shape, weights, {"labels": LABELS.double()}, terms, ROWS, row_mask, inputs.operator)
     for b, z in enumerate(CombineHops()(terms, context)):
-        columns = expected_columns(inputs.operator.to_dense(), LABELS[b], directed=True)[ROWS[b]]  # type: ignore[union-attr]
+        columns = expected_columns(inputs.operator.to_dense(), LABELS[b])[ROWS[b]]  # type: ignore[union-attr]
         z = z @ weights["mlp/1/layer0"][b] + columns @ weights["mlp/1/labels"][b]
         z = torch.relu(z) @ weights["mlp/1/layer1"][b] if layers == 2 else z
         torch.testing.assert_close(found[b], z, rtol=0, atol=1e-12)
@@ -67,7 +68,7 @@ def test_the_map_of_labels_is_added_to_the_first_layer(layers):
 
 def test_other_weights_are_the_same_with_and_without_labels():
     without = ModelShape(recipe("adaptkry", hidden=5), 4, 16, C)
-    with_labels = ModelShape(recipe("adaptkry", hidden=5, label_hops=2), 4, 16, C)
+    with_labels = ModelShape(recipe("adaptkry", hidden=5, similar_nodes=5), 4, 16, C)
     one, other = (batched.initial_weights(shape, [(7, shape.recipe)]) for shape in (without, with_labels))
     assert other.keys() - one.keys() == {"mlp/1/labels"}
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -87,6 +88,6 @@ def test_random_halves_are_independent_of_position_step_and_seed():
 
 
 @pytest.mark.parametrize("method", ["gcn", "sign", "gprgnn"])
-def test_methods_with_other_layers_refuse_label_hops(method):
-    with pytest.raises(ValueError, match=f"label_hops is for methods with the layers of adaptkry.*got {method}"):
-        recipe(method, label_hops=1)
+def test_methods_with_other_layers_refuse_similar_nodes(method):
+    with pytest.raises(ValueError, match=f"similar_nodes is for methods with the layers of adaptkry.*got {method}"):
+        recipe(method, similar_nodes=1)

@@ -60,7 +60,7 @@ def test_normalised_rows_sum_to_at_most_one():
         ({"layers": 0}, "layers must be 1 or more"),
         ({"structure_layer": True, "layers": 1}, "with 2 layers or more; got adaptkry with layers 1"),
         ({"method": "gcn", "structure_layer": True}, "do not propagate while they train, such as adaptkry"),
-        ({"structure_layer": True, "label_hops": 1}, "needs another matrix than label_hops"),
+        ({"structure_layer": True, "similar_nodes": 1}, "needs another matrix than similar_nodes"),
         ({"method": "sgc", "structure_layer": True}, "is for methods that end with ResidualMLP"),
         ({"combine_hops": "add"}, "unknown combine_hops"),
     ],

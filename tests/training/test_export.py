@@ -109,7 +109,7 @@ COUPLED = {
     ("settings", "reason"),
     [
         *(({"method": method}, reason) for method, reason in COUPLED.items()),
-        ({"label_hops": 2}, "uses the labels of training nodes"),
+        ({"similar_nodes": 2}, "uses the labels of training nodes"),
         ({"structure_layer": True}, "has a structure layer"),
     ],
 )

@@ -382,7 +382,7 @@ def stop_at(state, epoch):
         ({"normalise": True}, "normalise must be False with a basis folder; got True"),
         ({"hop_norm": True}, "hop_norm must be False with a basis folder; got True"),
         ({"self_loops": "add"}, "self_loops must be keep with a basis folder; got add"),
-        ({"label_hops": 1}, "label_hops must be 0 with a basis folder; got 1"),
+        ({"similar_nodes": 1}, "similar_nodes must be 0 with a basis folder; got 1"),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""Training labels as inputs (`label_hops`): no leakage, and everything else as without them."""
+"""Training labels as inputs (`similar_nodes`): no leakage, and everything else as without them."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from adaptkry.training.state import Member
 assert_close = torch.testing.assert_close
 GRAPH = csbm(nodes=120, phi=0.5, classes=3, seed=0)
 SPLIT = splits.stratified(GRAPH.y, count=3)
-RECIPE = recipe("adaptkry", degree=2, hidden=8, epochs=25, label_hops=2, mlp_dropout=0.3, filter_dropout=0.2)
+RECIPE = recipe("adaptkry", degree=2, hidden=8, epochs=25, similar_nodes=8, mlp_dropout=0.3, filter_dropout=0.2)
 MEMBERS = [Member(split, 10 + split, RECIPE) for split in range(3)]
 
 
@@ -99,7 +99,7 @@ def test_labels_without_information_do_not_help_on_validation():
     edges = torch.randint(0, 600, (2, 3000), generator=generator)
     labels = torch.randint(0, 2, (600,), generator=generator)
     graph = Graph(edges, torch.randn(600, 4, generator=generator), labels)
-    used = recipe("adaptkry", degree=2, hidden=16, epochs=60, label_hops=2, select="last", stop="never")
+    used = recipe("adaptkry", degree=2, hidden=16, epochs=60, similar_nodes=8, select="last", stop="never")
     run = fit(graph, used, splits.stratified(labels, count=4), device="cpu")
     assert float(run.curves["loss"][-20:].mean()) > 0.55  # log 2 = 0.69; a node that saw its own label would be fitted
     for part in ("validation", "test"):
@@ -107,16 +107,21 @@ def test_labels_without_information_do_not_help_on_validation():
         assert abs(sum(scores) / 4 - 0.5) < 0.07  # 480 nodes in all: three standard errors
 
 
-def test_labels_help_where_only_edges_carry_information():
-    graph = csbm(nodes=300, phi=0.9, information=1.5, seed=1)
-    graph = Graph.from_scipy(graph.adjacency, torch.randn(300, 2, generator=torch.Generator().manual_seed(0)), graph.y)
+def test_labels_help_where_nodes_with_the_same_neighbours_have_the_same_label():
+    # 100 groups of 4 nodes; the nodes of a group have the same 6 neighbours and one label; features say nothing.
+    generator = torch.Generator().manual_seed(0)
+    hubs = torch.rand(100, 200, generator=generator).argsort(1)[:, :6]
+    edges = torch.stack([torch.arange(400).repeat_interleave(6), 400 + hubs.repeat_interleave(4, 0).flatten()])
+    labels = torch.cat([torch.randint(0, 2, (100,), generator=generator).repeat_interleave(4), torch.full((200,), -1)])
+    graph = Graph(edges, torch.randn(600, 2, generator=generator), labels)
     split = splits.stratified(graph.y, count=2)
     scores = [
         sum(result.test for result in fit(graph, "adaptkry", split, device="cpu", degree=1, hidden=16, epochs=60,  # type: ignore[arg-type, call-overload]
-                                          label_hops=hops).results) / 2
-        for hops in (0, 2)
+                                          similar_nodes=count).results) / 2
+        for count in (0, 4)
     ]  # fmt: skip
-    assert scores[1] > scores[0] + 0.1
+    assert scores[0] < 0.8
+    assert scores[1] > 0.9
 
 
 @pytest.mark.parametrize("settings", [{}, {"batch_norm": True, "layers": 3}], ids=str)
@@ -167,7 +172,7 @@ def test_runs_are_saved_with_labels_and_predict_new_nodes(tmp_path):
 
 
 def test_batches_are_refused():
-    with pytest.raises(ValueError, match="label_hops needs all nodes at once, so batch_size must be None; got 32"):
+    with pytest.raises(ValueError, match="similar_nodes needs all nodes at once, so batch_size must be None; got 32"):
         fit(GRAPH, RECIPE, SPLIT, device="cpu", batch_size=32)
 
 

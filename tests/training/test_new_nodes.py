@@ -22,7 +22,7 @@ BASE = recipe("adaptkry", degree=2, hidden=4, epochs=20, mlp_lr=0.05)
 SETTINGS = {
     "columns": {"structure": 3},
     "layer": {"structure_layer": True},
-    "labels": {"label_hops": 1},
+    "labels": {"similar_nodes": 4},
 }
 
 

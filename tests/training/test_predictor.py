@@ -121,7 +121,7 @@ def test_the_changed_graph_has_the_edges_and_rows_of_the_update():
     [
         ("gcn", {}, "gcn multiplies by the graph inside the model"),
         ("adaptkry", {"structure": 4}, "structure columns depend on all edges"),
-        ("adaptkry", {"label_hops": 1}, "adaptkry propagates training labels"),
+        ("adaptkry", {"similar_nodes": 4}, "similar nodes depend on all edges"),
         ("adaptkry", {"basis": "orthonormal"}, "the basis orthonormal depends on all nodes"),
         ("adaptkry", {"structure_layer": True}, "adaptkry multiplies by the graph inside the model"),
     ],

@@ -29,7 +29,7 @@ QUICK = {"degree": 2, "hidden": 4, "epochs": 2, "device": "cpu"}
 USER_ERRORS = (ValueError, TypeError, OSError)
 KINDS = {
     "run": {},
-    "labels": {"label_hops": 1, "batch_norm": True},
+    "labels": {"similar_nodes": 4, "batch_norm": True},
     "ensemble": {"combine": "mean", "restarts": 2},
     "structure": {"structure": 3, "structure_layer": True},
     "exact": {"method": "asgc", "degree": None},

@@ -26,7 +26,8 @@ from adaptkry.spectral.initial_weights import INITIAL_WEIGHTS
 from adaptkry.spectral.signal_bases import ALL_BASES
 
 LOSSES = {"multilabel": "binary", "regression": "mse"}  # the default loss of tasks other than classification
-DELETED: dict[str, Any] = {"correct_and_smooth": 0.0, "label_hops": 0}  # settings of earlier commits, and their values if they were off
+# settings of earlier commits, and their values if they were off
+DELETED: dict[str, Any] = {"correct_and_smooth": 0.0, "label_hops": 0}
 WEIGHT_GROUPS = ("mlp", "filter", "basis")  # each has a learning rate and a decay
 
 

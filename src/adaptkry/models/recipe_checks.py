@@ -148,7 +148,8 @@ def check_labels(recipe: "Recipe") -> None:
     if recipe.label_smoothing and (recipe.loss != "cross_entropy" or recipe.is_exact):
         given = "the optimiser logistic" if recipe.is_exact else f"the loss {recipe.loss}"
         raise ValueError(f"label_smoothing is for the loss cross_entropy and adam or adamw; got {given}. Leave it out.")
-    if recipe.similar_nodes and (recipe.propagates or not any(isinstance(stage, ResidualMLP) for stage in recipe.stages)):
+    has_mlp = any(isinstance(stage, ResidualMLP) for stage in recipe.stages)
+    if recipe.similar_nodes and (recipe.propagates or not has_mlp):
         raise ValueError(
             f"similar_nodes is for methods with the layers of adaptkry, which compute their basis before training; "
             f"got {recipe.method}. Leave it out, or use adaptkry."

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from adaptkry.graphs.duplicates import duplicate_nodes
 from adaptkry.graphs.graph import Graph
 from adaptkry.graphs.homophily import defined_measures
 from adaptkry.models.suggest import explain
@@ -88,34 +89,3 @@ def warnings(graph: Graph) -> list[str]:
     if len(known) and int(torch.bincount(known).min()) < MIN_CLASS_SIZE:
         found.append(f"a class has fewer than {MIN_CLASS_SIZE} nodes: validation or test nodes may not include it")
     return found
-
-
-def duplicate_nodes(graph: Graph) -> int:
-    """Count nodes with the same neighbours and features as an earlier node (Chameleon and Squirrel have many)."""
-    group = neighbour_groups(graph)
-    nodes = np.flatnonzero((group >= 0) & (np.bincount(group + 1)[group + 1] > 1))  # compare features of these only
-    keys = group[nodes, None]
-    if graph.features is not None and len(nodes):
-        rows = graph.features[nodes].toarray() if sp.issparse(graph.features) else graph.features[nodes].numpy()
-        keys = np.column_stack([keys, row_groups(rows + 0.0)])  # -0.0 becomes 0.0, since bytes are compared
-    return len(nodes) - len(np.unique(keys, axis=0))
-
-
-def neighbour_groups(graph: Graph) -> np.ndarray:
-    """Return a group number for each node [n], equal for nodes with the same neighbours; -1 for isolated nodes."""
-    indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
-    degree = np.diff(indptr)
-    order = np.argsort(degree, kind="stable")
-    sizes, starts = np.unique(degree[order], return_index=True)
-    groups, first = np.full(graph.nodes, -1), 0
-    for size, nodes in zip(sizes, np.split(order, starts[1:]), strict=True):  # lists of equal length form a matrix
-        if size:
-            groups[nodes] = first + row_groups(indices[indptr[nodes, None] + np.arange(size)])
-            first += len(nodes)
-    return groups
-
-
-def row_groups(rows: np.ndarray) -> np.ndarray:
-    """Return a group number for each row of a matrix [n, d], equal for rows with the same bytes."""
-    as_bytes = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
-    return np.unique(as_bytes[:, 0], return_inverse=True)[1]

@@ -7,6 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from adaptkry.graphs.duplicates import shared_neighbours
 from adaptkry.models.recipe import Recipe, recipe
 from adaptkry.models.suggest import INPUT_SETTINGS
 from adaptkry.selection.trial import changed_recipe
@@ -34,13 +35,14 @@ def portfolio(
         is_gpu: whether a GPU trains; otherwise slow shapes are left out.
     """
     width = 0 if data.graph.features is None else data.graph.features.shape[1]
+    shared = shared_neighbours(data.graph)
     for shape in table()["shapes"]:
         name = shape["base"]
         if (shape.get("directed") and not data.graph.is_directed) or (name == "published" and published is None):
             continue
         if (shape.get("gpu") and not is_gpu) or width > shape.get("max_columns", width):
             continue
-        if shape.get("published") and not data.has_published(name):
+        if (shape.get("published") and not data.has_published(name)) or shared < shape.get("min_shared", 0.0):
             continue
         base = {"published": published, "suggested": suggested}.get(name)
         base = base or (data.recipe(name) if shape.get("published") else method_recipe(data, name, suggested))

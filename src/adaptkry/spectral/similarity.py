@@ -9,6 +9,8 @@ the few most similar nodes only, and never the node itself.
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +22,7 @@ from adaptkry.spectral.operators import Matrix, Operator, StackedOperators
 
 SHARPNESS = (10.0, 100.0)  # s: weights that fall to 1/e at a similarity of 0.9 and of 0.99
 LEAST_SIMILARITY = 0.3  # below it a node does not count as similar; its weight would be less than 0.001
+LEAST_WEIGHT = 1e-6  # smaller ones are 0
 CHUNK_ENTRIES = 2**25  # products that are computed at once
 DECIMALS = 9  # of similarities, so that equal ones are in the order of their nodes
 
@@ -40,15 +43,15 @@ def similar_nodes(
     >>> nodes[0].tolist(), similarities[0].numpy().round(3).tolist()
     ([1, 4], [1.0, 0.707])
     """
-    adjacency = (graph.undirected() if "both" in sides else graph).adjacency.astype(np.float64)
-    parts = [adjacency.T if side == "in" else adjacency for side in sides]
-    rows = sp.csr_array(sp.hstack(parts))  # [n, n x sides]
+    adjacency = (graph.undirected() if "both" in sides else graph).adjacency
+    rows: Any = sp.hstack([adjacency.T if side == "in" else adjacency for side in sides], format="csr")
+    rows = rows.astype(np.float64)  # [n, n x sides]
     lengths = np.sqrt(rows.power(2).sum(1))
-    unit = sp.csr_array(sp.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ rows)
+    unit: Any = sp.csr_array(sp.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ rows)
     n = graph.nodes
     is_candidate = np.ones(n, bool) if candidates is None else np.isin(np.arange(n), candidates.numpy())
     nodes, similarities = np.zeros((n, count), np.int64), np.zeros((n, count))
-    transposed = sp.csr_array(unit.T)
+    transposed = unit.T.tocsr()
     for start, stop in chunks(unit):
         found = (unit[start:stop] @ transposed).tocoo()
         node, other, similarity = found.row + start, found.col, found.data.round(DECIMALS)
@@ -63,7 +66,7 @@ def similar_nodes(
     return torch.from_numpy(nodes), torch.from_numpy(similarities)
 
 
-def chunks(unit: sp.csr_array) -> Iterator[tuple[int, int]]:
+def chunks(unit: Any) -> Iterator[tuple[int, int]]:
     """Yield ranges of rows of which the products with all rows have at most so many entries, if there are several."""
     columns = np.bincount(unit.indices, minlength=unit.shape[1])
     total = np.concatenate([[0], np.cumsum((unit != 0).astype(np.int64) @ columns)])
@@ -97,14 +100,14 @@ class Similarity(Operator):
             if key not in graph.edge_results:
                 graph.edge_results[key] = similar_nodes(graph, count, sides)
             self.nodes, similarities = graph.edge_results[key]
-        weights = [torch.where(similarities > 0, torch.exp(s * (similarities - 1)), 0.0) for s in SHARPNESS]
-        self.weights = torch.stack(weights)  # [r, n, count]
+        weights = torch.stack([torch.exp(s * (similarities - 1)) for s in SHARPNESS])  # [r, n, count]
+        self.weights = torch.where((similarities > 0) & (weights >= LEAST_WEIGHT), weights, 0.0)
         super().__init__((graph.nodes, graph.nodes), is_symmetric=False, is_batched=True)
 
     def to(self, device: torch.device | str) -> "Similarity":
         """Return the operator on another device."""
-        moved = object.__new__(Similarity)
-        moved.__dict__.update(self.__dict__, nodes=self.nodes.to(device), weights=self.weights.to(device))
+        moved = copy(self)
+        moved.nodes, moved.weights = self.nodes.to(device), self.weights.to(device)
         return moved
 
     @property

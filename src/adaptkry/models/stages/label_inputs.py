@@ -1,8 +1,8 @@
 """Training labels as inputs of a model: those of nodes with similar neighbours, without leakage.
 
-The shares of the classes among the similar nodes of a node (`spectral/similarity.py`), weighted by their similarity, are
-added to the first dense layer through a learned map, once for every sharpness. In every training step a random half of
-a member's training nodes is visible: the one-hot labels Y have their rows only, and the loss counts only the other
+The shares of the classes among the similar nodes of a node (`spectral/similarity.py`), weighted by their similarity,
+are added to the first dense layer through a learned map, once for every sharpness. In every training step a random half
+of a member's training nodes is visible: the one-hot labels Y have their rows only, and the loss counts only the other
 training nodes. A node that is fitted has a row of zeros in Y, and no node is similar to itself, so that its own label
 never reaches it. In evaluation all training labels are visible; labels of validation and test nodes never are.
 
@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from adaptkry.models.stages.base import ModelShape, StageContext, to_columns, to_members
 from adaptkry.spectral.similarity import SHARPNESS
 
-LEAST_WEIGHT = 1e-3  # added to the sum of weights: shares are small where no visible node is similar
+PRIOR_WEIGHT = 1e-3  # added to the sum of weights: shares are small where no visible node is similar
 
 
 def label_width(shape: ModelShape) -> int:
@@ -34,7 +34,7 @@ def label_columns(context: StageContext) -> Tensor:
         one_hot = one_hot * context.dropout.visible[:, :, None]
     rows = context.rows[:, :, None].expand(-1, -1, context.shape.classes)  # [b, m, c]
     sums = [to_members(part, len(one_hot)).gather(1, rows) for part in S @ to_columns(one_hot)]  # of [n, b c]
-    return torch.cat([part / (part.sum(2, keepdim=True) + LEAST_WEIGHT) for part in sums], 2)
+    return torch.cat([part / (part.sum(2, keepdim=True) + PRIOR_WEIGHT) for part in sums], 2)
 
 
 def one_hot_labels(labels: Tensor, nodes: int, classes: int, dtype: torch.dtype) -> Tensor:

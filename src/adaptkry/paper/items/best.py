@@ -140,9 +140,11 @@ def ingredient_table(cells: Cells, columns: Sequence[dict]) -> dict:
     names = [column["name"] for column in columns]
     lines = []
     for ingredient in PAPER["ingredients"]["ours"]["changes"]:
-        of_graphs = [[row["ingredients"][ingredient] for row in cells[ENSEMBLE, name].rows] for name in names]
-        shares = [float(np.mean(of_splits)) for of_splits in of_graphs]
-        lines.append([ingredient, *(elements.cell(f"{100 * share:.0f}", 100 * share) for share in shares)])
+        of_graphs = [[row["ingredients"].get(ingredient) for row in cells[ENSEMBLE, name].rows] for name in names]
+        shares = [None if None in of_splits else 100 * float(np.mean(of_splits)) for of_splits in of_graphs]
+        lines.append(
+            [ingredient, *(None if share is None else elements.cell(f"{share:.0f}", share) for share in shares)]
+        )
     return elements.table("share of the ensembles that has an ingredient (%)", ["", *names], lines)
 
 

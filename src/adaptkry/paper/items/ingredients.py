@@ -15,21 +15,24 @@ BASE = "base"
 
 
 def measurements(item: dict, options: RunOptions) -> list[Measurement]:
-    """Return one measurement per development graph, which trains the base and every ingredient."""
+    """Return one measurement for the base and for every ingredient, on every development graph."""
     graphs = item["quick"]["graphs"] if options.quick else DEVELOPMENT
+    changes = {BASE: {}, **item["ours"]["changes"]}
     return [
-        Measurement(name, "all", name, lambda g, name=name: ingredients_on(g, name, item, options)) for name in graphs
+        Measurement(graph, row, graph, lambda g, row=row, graph=graph: ingredient_on(g, graph, row, changes, options))
+        for graph in graphs
+        for row in changes
     ]
 
 
-def ingredients_on(graph: Graph, name: str, item: dict, options: RunOptions) -> list[dict]:
-    """Return the rows of the base and of every ingredient that is not part of it, on one graph."""
-    data = GraphData(graph)
+def ingredient_on(graph: Graph, name: str, row: str, changes: dict, options: RunOptions) -> list[dict]:
+    """Return the rows of the base or of an ingredient on one graph; none if it is part of the base or does not fit."""
     splits = development_splits(graph, name, options)
     base = suggest(graph, train=splits.train[0])
-    added = changed(base, item["ours"]["changes"], graph)
-    recipes = {BASE: base, **{name: recipe for name, recipe in added.items() if recipe != base}}
-    return trained_together(data, recipes, splits, options)
+    recipes = changed(base, {row: changes[row]}, graph)
+    if row != BASE and recipes.get(row) == base:
+        return []
+    return trained_together(GraphData(graph), recipes, splits, options)
 
 
 def section(cells: Cells, item: dict) -> dict:
