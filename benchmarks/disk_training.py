@@ -99,9 +99,9 @@ def child(mode: str, path: str, count: int, batch: int | None, device: str, limi
             print(json.dumps({"seconds": seconds, "peak_bytes": memory.peak_resident_bytes()}), flush=True)
         return
     training = GradientDescent(prepared.shape, prepared.batches, members)
-    gradients = training.gradient_function()
+    train_epoch = training.epoch_function()
     for number, _ in enumerate(sys.stdin):
-        seconds = timing.seconds(lambda: training.one_epoch(number, gradients), device)  # noqa: B023
+        seconds = timing.seconds(lambda: train_epoch(number), device)  # noqa: B023
         loss = float(training.state["curve/loss"][number].mean())
         result = {
             "seconds": seconds,

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,7 @@ from adaptkry.report.html import read_facts
 from adaptkry.report.run_report import write_pages
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import FolderTerms, FullBatch, InMemoryTerms, SlabBatches, SlabPlan
+from adaptkry.training.cuda_graph import RecordedSteps
 from adaptkry.training.data import BatchOptions, FolderData, open_basis_folder
 from adaptkry.training.fit import fit, make_members
 from adaptkry.training.folder_recipe import folder_recipe, is_stored, stored_terms
@@ -246,7 +248,8 @@ def test_terms_arranged_as_on_a_gpu_are_those_that_the_cpu_reads(tmp_path, dtype
     buffer = torch.empty(len(reader.numbers), 60, basis.features, dtype=reader.stored_dtype)
     with ExitStack() as stack:
         files = [stack.enter_context(block.path.open("rb", buffering=0)) for _, _, block in reader.blocks]
-        found = reader.arranged(reader.read_as_stored(10, 60, buffer, files), 50)
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+        found = reader.arranged(reader.read_as_stored(10, 60, buffer, files, pool), 50)
     assert torch.equal(found, reader.read(10, 60, reader.buffer(50)))
     assert found.dtype == reader.dtype
 
@@ -594,6 +597,24 @@ def test_gpu_training_from_disk_equals_training_in_gpu_memory(tmp_path, dtype, m
     plain = replace(used, mlp_dropout=0.0, filter_dropout=0.0)  # a GPU draws different random numbers
     cpu, gpu = (fit_folder(basis, plain, count=3, memory=0, device=device) for device in ("cpu", "cuda"))
     np.testing.assert_allclose(cpu.curves["loss"], gpu.curves["loss"], rtol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("small_slabs")
+def test_gpu_recorded_steps_equal_steps_that_are_called(folder, monkeypatch):
+    record, recorded = RecordedSteps._record, []
+
+    def counted(steps, shape, batch):
+        record(steps, shape, batch)
+        recorded.append(shape in steps.recorded)
+
+    used = folder_recipe(folder, **quick(epochs=8, batch_norm=True))
+    monkeypatch.setattr(RecordedSteps, "_record", counted)
+    fast = fit_folder(folder, used, count=3, memory=0, device="cuda")
+    assert recorded
+    assert all(recorded)
+    monkeypatch.setattr(RecordedSteps, "_record", lambda *_: None)
+    assert_same_run(fast, fit_folder(folder, used, count=3, memory=0, device="cuda"), rtol=1e-4, atol=1e-5)
 
 
 def test_methods_that_a_folder_supports_can_be_trained(folder):

@@ -366,11 +366,11 @@ def test_gpu_dropout_kernels_do_not_depend_on_other_members_and_are_reproducible
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_no_host_synchronisation_inside_an_epoch():
     found = train(MEMBERS, epochs=3, device="cuda", dtype=torch.float32)
-    gradients = found.gradient_function()
+    step = found.step_function()
     try:
         torch.cuda.set_sync_debug_mode("error")
         found.state["epoch"].sub_(1)  # the curves end here
-        found.one_epoch(2, gradients)
+        found.one_epoch(2, step)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert bool(torch.isfinite(found.state["curve/loss"][2]).all())

@@ -5,6 +5,7 @@ import math
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -15,6 +16,7 @@ from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.npy_files import NpyFile
 
 BUFFERS = 2  # one is used while the other one is filled
+READ_THREADS = 4  # that read parts of a range for a GPU at the same time
 CACHED_BYTES = 2**19  # bytes read at once if they must be copied afterwards: few enough for the CPU cache
 RowRange = tuple[int, int]  # start, stop
 
@@ -100,7 +102,9 @@ class BasisReader:
             if len(starts) > 1:
                 part /= len(starts)
 
-    def read_as_stored(self, start: int, stop: int, target: Tensor, files: Sequence[io.FileIO]) -> Tensor:
+    def read_as_stored(
+        self, start: int, stop: int, target: Tensor, files: Sequence[io.FileIO], pool: ThreadPoolExecutor
+    ) -> Tensor:
         """Read stored rows start..stop-1 as they are stored, block after block, and return the filled part, flat.
 
         This needs few, large reads. The columns of blocks are put beside each other on the GPU; see `arranged`.
@@ -110,15 +114,18 @@ class BasisReader:
             stop: row after the last.
             target: see `buffer`.
             files: the open files of all blocks.
+            pool: the threads that read.
         """
-        rows, flat, first = stop - start, target.view(-1), 0
+        rows, flat, first, reads = stop - start, target.view(-1), 0, []
         table = as_numpy(flat)
         for (_, _, block), file in zip(self.blocks, files, strict=True):
             for number in self.numbers:
                 size = rows * block.shape[1]
                 part = table[first : first + size].reshape(rows, -1)
-                block.read_into(file, part, number * self.folder.count + start)
+                reads.append(pool.submit(block.read_into, file, part, number * self.folder.count + start))
                 first += size
+        for read in reads:
+            read.result()
         return flat[:first]
 
     def arranged(self, stored: Tensor, rows: int) -> Tensor:
@@ -189,11 +196,12 @@ class BackgroundReader:
         try:
             with ExitStack() as stack:
                 blocks = self.reader.blocks if self.on_gpu else []
-                self._read_ranges([stack.enter_context(block.path.open("rb", buffering=0)) for _, _, block in blocks])
+                files = [stack.enter_context(block.path.open("rb", buffering=0)) for _, _, block in blocks]
+                self._read_ranges(files, stack.enter_context(ThreadPoolExecutor(READ_THREADS)))
         except BaseException as error:  # raised again by `next` in the main thread
             self.ready.put(error)
 
-    def _read_ranges(self, files: Sequence[io.FileIO]) -> None:
+    def _read_ranges(self, files: Sequence[io.FileIO], pool: ThreadPoolExecutor) -> None:
         for start, stop in self.bounds:
             buffer, copied = self.free.get()
             if self.is_closed:
@@ -203,7 +211,7 @@ class BackgroundReader:
             if self.stream is None:
                 self.ready.put((buffer, self.reader.read(start, stop, buffer), None))
                 continue
-            filled = self.reader.read_as_stored(start, stop, buffer, files)
+            filled = self.reader.read_as_stored(start, stop, buffer, files, pool)
             with torch.cuda.stream(self.stream):
                 copy = self.reader.arranged(filled.to(self.device, non_blocking=True), stop - start)
                 event = torch.cuda.Event()

@@ -70,16 +70,15 @@ class NpyFile:
         return found
 
     def read_into(self, file: io.RawIOBase, target: np.ndarray, start: int) -> None:
-        """Fill a contiguous array with the rows from `start` on, from a file that is already open."""
-        file.seek(self.offset + start * self.row_bytes)
-        left = as_bytes(target)
+        """Fill a contiguous array with the rows from `start` on, from an open file that several threads may read."""
+        position, left = self.offset + start * self.row_bytes, as_bytes(target)
         while len(left):
-            count = file.readinto(left)
+            count = os.preadv(file.fileno(), [left], position)
             if not count:
                 raise ValueError(
                     f"{self.path} must hold {list(self.shape)} {self.dtype}; the file is shorter. Create it again."
                 )
-            left = left[count:]
+            left, position = left[count:], position + count
 
     def chunks(self, limit: int = CHUNK_BYTES) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (number of the first row, rows) in order; a chunk is overwritten by the next one.

@@ -30,6 +30,7 @@ DEFAULT_BATCH_SIZE = 8192  # rows per step
 SLAB_BYTES = 64 * 2**20  # size of a slab, unless a batch is larger
 COLUMNS_ALIGNED = 16  # numbers: 32 bytes in bfloat16, 64 in float32
 ROWS_ALIGNED = 64  # rows of a full batch on a GPU, which divides products over rows into equal parts
+SHAPES = 8  # of batches of slabs on a GPU: their rows are a multiple of the batch size over this
 CHUNK_ROWS = 512  # rows predicted at once
 
 
@@ -86,11 +87,25 @@ def padded_rows(mask: Tensor, multiple: int = 1) -> tuple[Tensor, Tensor]:
     The number of rows m is a multiple of `multiple`.
     """
     counts = mask.sum(1)  # [b]
-    m = -(-max(1, int(counts.max())) // multiple) * multiple
+    m = aligned_count(int(counts.max()), multiple)
     row_mask = torch.arange(m, device=mask.device) < counts[:, None]  # [b, m]
     rows = torch.zeros(row_mask.shape, dtype=torch.long, device=mask.device)
     rows[row_mask] = mask.nonzero()[:, 1]
     return rows, row_mask[:, :, None]
+
+
+def aligned_count(count: int, multiple: int) -> int:
+    """Return the next multiple from `count` on, at least one.
+
+    >>> aligned_count(0, 1), aligned_count(5, 4)
+    (1, 8)
+    """
+    return -(-max(1, count) // multiple) * multiple
+
+
+def sent(table: Tensor, device: torch.device) -> Tensor:
+    """Return a table of the CPU on a device; a GPU copies it from pinned memory, while the CPU goes on."""
+    return table.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else table
 
 
 class FullBatch:
@@ -302,6 +317,8 @@ class SlabBatches:
         self.source, self.plan, self.group, self.device = source, plan, group, torch.device(device)
         self.labels, self.masks, self.split_of_member = labels, masks, split_of_member
         self.dtype, self.shares_validation = source.dtype, shares_validation
+        # On a GPU batches have few shapes, so that steps can be recorded.
+        self.aligned = max(ROWS_ALIGNED, plan.batch_size // SHAPES) if self.device.type == "cuda" else 1
         # Rows [n] that at least one member uses: only these are copied into batches.
         self.used = {name: mask[split_of_member.unique()].any(0) for name, mask in masks.items()}
         count = int(self.used["validation"].sum()) if "validation" in masks else 0
@@ -332,9 +349,10 @@ class SlabBatches:
     def _batches(self, part: str, chunks: Iterator[Chunk]) -> Iterator[Batch]:
         for terms, numbers in chunks:  # [T, m, d], [m]
             mask = self.masks[part][:, numbers][self.split_of_member]  # [b, m]
-            rows, row_mask = (table.to(self.device) for table in padded_rows(mask))
-            truth = self.labels[numbers] if len(numbers) else self.labels[:1]  # a masked row where there is none
-            yield Batch(terms, rows, row_mask, truth.to(self.device)[rows], mask.sum(1).tolist())
+            rows, row_mask = padded_rows(mask, self.aligned)
+            truth = (self.labels[numbers] if len(numbers) else self.labels[:1])[rows]  # a masked row if there is none
+            rows, row_mask, truth = (sent(table, self.device) for table in (rows, row_mask, truth))
+            yield Batch(terms, rows, row_mask, truth, mask.sum(1).tolist())
 
     def training_chunks(self, epoch: int, mask: Tensor) -> Iterator[Chunk]:
         """Yield terms [T, m, d] and row numbers [m] for every step of this process's share of the slabs.
@@ -356,7 +374,7 @@ class SlabBatches:
         for slab, (start, _), terms in zip(slabs, bounds, self.source.ranges(bounds, self.device), strict=True):
             for step in steps(slab):
                 rows = step if mask is None else step[mask[start + step]]
-                some = rows if len(rows) else torch.zeros(1, dtype=torch.long)
+                some = pad(rows, (0, aligned_count(len(rows), self.aligned) - len(rows)))
                 yield take_rows(terms, some).to(self.device, self.source.dtype), start + rows
 
 
@@ -365,7 +383,7 @@ def take_rows(terms: Tensor, rows: Tensor) -> Tensor:
 
     Term by term, because torch is 5x slower on terms[:, rows] and on a slice of them.
     """
-    result, rows = terms.new_empty(len(terms), len(rows), terms.shape[2]), rows.to(terms.device)
+    result, rows = terms.new_empty(len(terms), len(rows), terms.shape[2]), sent(rows, terms.device)
     for term, target in zip(terms, result, strict=True):
         torch.index_select(term, 0, rows, out=target)
     return result

@@ -1,9 +1,9 @@
 """The training loop: b members at once, each with its own split, seed, rates, stopping epoch and best weights.
 
 Nothing in an epoch waits for the device: scores, best weights, stopping and even the epoch counter are tensors that
-change in place, and the host reads them only every `CHECK_EVERY` epochs. On a GPU an epoch can therefore be recorded
-once and replayed (`cuda_graph.py`). A member that has stopped keeps computing, but its best weights do not change; once
-many have stopped, the others go on without them.
+change in place, and the host reads them only every `CHECK_EVERY` epochs. On a GPU an epoch, or a step of slabs, can
+therefore be recorded once and replayed (`cuda_graph.py`). A member that has stopped keeps computing, but its best
+weights do not change; once many have stopped, the others go on without them.
 """
 
 import time
@@ -22,7 +22,7 @@ from adaptkry.models.stages import ModelShape, initial_statistics
 from adaptkry.spectral.kernels.launch import compiled_together
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import Batch, Batches, FullBatch
-from adaptkry.training.cuda_graph import RecordedEpoch
+from adaptkry.training.cuda_graph import RecordedEpoch, RecordedSteps
 from adaptkry.training.early_stopping import stop_members
 from adaptkry.training.evaluation import evaluate
 from adaptkry.training.losses import LossAndGradients, make_gradient_function
@@ -34,6 +34,7 @@ RUNNING_SHARE = 0.6  # members that have stopped are left out once at most this 
 CHECK_SECONDS = 2.0  # at most this long between checks: slow epochs are worth a checkpoint each
 
 Callback = Callable[[TrainingState], object]  # if it returns True, the training ends
+Step = Callable[[Batch], Tensor]  # takes a step, and returns the loss of each member [b]
 
 
 class GradientDescent:
@@ -63,7 +64,7 @@ class GradientDescent:
         self.members, self.group, self.device = list(members), batches.group, batches.device
         self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.state = initial_state(shape, members, batches.dtype, self.device, dict(fixed or {}))
-        self.recorded: RecordedEpoch | None = None
+        self.recorded: RecordedEpoch | RecordedSteps | None = None
         self.has_failed_to_record = False
         self._settings_of_members()
 
@@ -80,15 +81,15 @@ class GradientDescent:
 
     @property
     def can_record(self) -> bool:
-        """Whether epochs can be recorded on a GPU; False once that has failed."""
-        return self.gpu_dropout is not None and self.batches.is_fixed and not self.has_failed_to_record
+        """Whether epochs, or steps of slabs, can be recorded on a GPU; False once that has failed."""
+        return self.gpu_dropout is not None and self.group.size == 1 and not self.has_failed_to_record
 
     def run(self, callbacks: Iterable[Callback] = ()) -> TrainingState:
         """Train until every member has stopped or a callback returns True; callbacks are called at every check."""
         callbacks, epochs = list(callbacks), self.recipe.epochs
         with tensor_float_32(), reused_memory() if self.device.type == "cpu" else nullcontext():
             part, last_check = self._active_part(), time.monotonic()
-            train_epoch = part._epoch_function()
+            train_epoch = part.epoch_function()
             try:
                 for epoch in range(self.state.epoch, epochs):
                     train_epoch(epoch)
@@ -103,31 +104,35 @@ class GradientDescent:
                         if is_smaller:
                             part.release()
                             part = self._active_part()
-                            train_epoch = part._epoch_function()
+                            train_epoch = part.epoch_function()
             finally:
                 part.release()
         return self.state
 
-    def _epoch_function(self) -> Callable[[int], None]:
-        """Return the function that trains an epoch: on a GPU it is recorded once, and then replayed."""
-        if self.can_record:
+    def epoch_function(self) -> Callable[[int], None]:
+        """Return the function that trains an epoch: on a GPU it, or a step, is recorded once and then replayed."""
+        can_record, is_fixed = self.can_record, self.batches.is_fixed
+        if can_record and is_fixed:
             self._compile_kernels()
-        loss_and_gradients = self.gradient_function()
-        train_epoch = lambda epoch: self.one_epoch(epoch, loss_and_gradients)  # noqa: E731
-        self.recorded = RecordedEpoch(train_epoch) if self.can_record else None
-        return self.recorded or train_epoch
+        step = self.step_function()
+        if can_record and not is_fixed:
+            step = self.recorded = RecordedSteps(step)
+        train_epoch = lambda epoch: self.one_epoch(epoch, step)  # noqa: E731
+        if can_record and is_fixed:
+            train_epoch = self.recorded = RecordedEpoch(train_epoch)
+        return train_epoch
 
     def _compile_kernels(self) -> None:
         """Compile the kernels of an epoch in parallel; the state does not change."""
         trial, changing = copy(self), ("statistics/", "steps")
         own = {name: t.clone() for name, t in self.state.tensors.items() if name.startswith(changing)}
         trial.state = TrainingState(self.state.tensors | own, self.state.epochs)
-        loss_and_gradients = trial.gradient_function()
+        step = trial.step_function()
         with compiled_together():
-            trial._steps(0, loss_and_gradients)
+            trial._steps(0, step)
 
     def release(self) -> None:
-        """Free the memory of a recorded epoch, which must not happen while another one is recorded.
+        """Free the memory of a recorded epoch or of steps, which must not happen while another one is recorded.
 
         The recording refers to the training: without this, both would stay in memory for a while.
         """
@@ -159,24 +164,32 @@ class GradientDescent:
         part._settings_of_members()
         return part
 
-    def one_epoch(self, epoch: int, loss_and_gradients: LossAndGradients) -> None:
+    def one_epoch(self, epoch: int, step: Step) -> None:
         """Train, validate and keep the best weights. A full batch does not use the number of the epoch."""
         if not self.batches.is_fixed:
             self._reseed(epoch)
-        loss, score, validation_loss = self._steps(epoch, loss_and_gradients)
+        loss, score, validation_loss = self._steps(epoch, step)
         self.keep_best(loss, score, validation_loss)
         stop_members(self.state, self.recipe, self.patience, loss)
         self.state["epoch"].add_(1)
 
-    def _steps(self, epoch: int, loss_and_gradients: LossAndGradients) -> tuple[Tensor, Tensor, Tensor]:
-        """Take the steps of an epoch; returns the loss, and score and loss on validation nodes, [b] each."""
-        state, losses = self.state, []
-        weights, statistics = state.group("weights"), state.group("statistics")
-        moments, is_adamw = (state.group("first"), state.group("second")), self.recipe.optimiser == "adamw"
-        for batch in self.batches.train(epoch):
+    def step_function(self) -> Step:
+        """Return the function that takes a step of Adam and returns the loss of each member [b]."""
+        loss_and_gradients, state = self.gradient_function(), self.state
+        weights, moments = state.group("weights"), (state.group("first"), state.group("second"))
+        is_adamw = self.recipe.optimiser == "adamw"
+
+        def step(batch: Batch) -> Tensor:
             loss, gradients = loss_and_gradients(batch, self._dropout(batch))  # [b], name -> [b, ...]
             adam_step(weights, gradients, *moments, state["steps"], self.rates, decoupled=is_adamw)
-            losses.append(loss)
+            return loss
+
+        return step
+
+    def _steps(self, epoch: int, step: Step) -> tuple[Tensor, Tensor, Tensor]:
+        """Take the steps of an epoch; returns the loss, and score and loss on validation nodes, [b] each."""
+        losses = [step(batch) for batch in self.batches.train(epoch)]
+        weights, statistics = self.state.group("weights"), self.state.group("statistics")
         self._average_statistics()
         loss = self.group.mean(losses[0] if len(losses) == 1 else torch.stack(losses).mean(0))
         return loss, *evaluate(self.shape, weights, statistics, self.batches, self.metric)
