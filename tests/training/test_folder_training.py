@@ -28,7 +28,7 @@ from adaptkry.report.html import read_facts
 from adaptkry.report.run_report import write_pages
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import FolderTerms, FullBatch, InMemoryTerms, SlabBatches, SlabPlan
-from adaptkry.training.cuda_graph import RecordedSteps
+from adaptkry.training.cuda_graph import RecordedCalls
 from adaptkry.training.data import BatchOptions, FolderData, open_basis_folder
 from adaptkry.training.fit import fit, make_members
 from adaptkry.training.folder_recipe import folder_recipe, is_stored, stored_terms
@@ -602,18 +602,18 @@ def test_gpu_training_from_disk_equals_training_in_gpu_memory(tmp_path, dtype, m
 @pytest.mark.gpu
 @pytest.mark.usefixtures("small_slabs")
 def test_gpu_recorded_steps_equal_steps_that_are_called(folder, monkeypatch):
-    record, recorded = RecordedSteps._record, []
+    record, recorded = RecordedCalls._record, []
 
-    def counted(steps, shape, batch):
-        record(steps, shape, batch)
-        recorded.append(shape in steps.recorded)
+    def counted(calls, shape, batch):
+        record(calls, shape, batch)
+        recorded.append(shape in calls.recorded)
 
     used = folder_recipe(folder, **quick(epochs=8, batch_norm=True))
-    monkeypatch.setattr(RecordedSteps, "_record", counted)
+    monkeypatch.setattr(RecordedCalls, "_record", counted)
     fast = fit_folder(folder, used, count=3, memory=0, device="cuda")
     assert recorded
     assert all(recorded)
-    monkeypatch.setattr(RecordedSteps, "_record", lambda *_: None)
+    monkeypatch.setattr(RecordedCalls, "_record", lambda *_: None)
     assert_same_run(fast, fit_folder(folder, used, count=3, memory=0, device="cuda"), rtol=1e-4, atol=1e-5)
 
 

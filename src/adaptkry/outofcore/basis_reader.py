@@ -3,6 +3,7 @@
 import io
 import math
 import queue
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from adaptkry.outofcore.npy_files import NpyFile
 
 BUFFERS = 2  # one is used while the other one is filled
 READ_THREADS = 4  # that read parts of a range for a GPU at the same time
+SWITCH_SECONDS = 1e-4  # after which Python lets another thread run, instead of 0.005: reads take a millisecond each
 CACHED_BYTES = 2**19  # bytes read at once if they must be copied afterwards: few enough for the CPU cache
 RowRange = tuple[int, int]  # start, stop
 
@@ -236,6 +238,8 @@ class BackgroundReader:
         return filled
 
     def __enter__(self) -> "BackgroundReader":
+        self.switch_seconds = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
         self.thread.start()
         return self
 
@@ -243,6 +247,7 @@ class BackgroundReader:
         self.is_closed = True
         self.free.put((None, None))
         self.thread.join()
+        sys.setswitchinterval(max(self.switch_seconds, sys.getswitchinterval()))  # another reader may have ended first
         if self.stream is not None:
             self.stream.synchronize()  # copies from these buffers must be finished before they are reused
         self.reader.spare = self.buffers

@@ -1,4 +1,4 @@
-"""Epochs or steps recorded once as a CUDA graph and replayed without Python overhead."""
+"""Epochs, or steps of batches, recorded once as a CUDA graph and replayed without Python overhead."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from torch import Tensor
 from adaptkry.training.batches import Batch
 
 WARM_UP = 1  # epochs before the recording, in which kernels are compiled and tables are made
-MOST_SHAPES = 8  # of batches, whose steps are recorded
+MOST_SHAPES = 8  # of batches, for which calls are recorded
 
 
 class RecordedEpoch:
@@ -47,53 +47,53 @@ class RecordedEpoch:
 
 
 @dataclass(frozen=True)
-class RecordedStep:
-    """A recorded step: it reads `batch`, and writes `loss`."""
+class RecordedCall:
+    """A recorded call: it reads `batch`, and writes `result`."""
 
     graph: torch.cuda.CUDAGraph
     batch: Batch
-    loss: Tensor  # [b]
+    result: Tensor
 
     def replay(self, batch: Batch) -> Tensor:
-        """Take the step with another batch of the same shape."""
+        """Return the result for another batch of the same shape."""
         for name in TENSORS:
             getattr(self.batch, name).copy_(getattr(batch, name))
         self.graph.replay()
-        return self.loss.clone()
+        return self.result.clone()
 
 
 TENSORS = ("terms", "rows", "row_mask", "truth")  # of a batch
 
 
-class RecordedSteps:
-    """Calls `step(batch)` for the first batch of a shape, records it with the second, and replays the recording.
+class RecordedCalls:
+    """Calls `function(batch)` for the first batch of a shape, records it with the second, and replays the recording.
 
-    As with epochs, a step that cannot be recorded is called every time. Meanwhile another thread reads from disk, so
-    that only the calls of this thread are checked.
+    As with epochs, what cannot be recorded is called every time. Meanwhile another thread reads from disk, so that only
+    the calls of this thread are checked.
     """
 
-    def __init__(self, step: Callable[[Batch], Tensor]):
-        self.step = step
+    def __init__(self, function: Callable[[Batch], Tensor]):
+        self.function = function
         self.called: set[tuple] = set()
-        self.recorded: dict[tuple, RecordedStep] = {}
+        self.recorded: dict[tuple, RecordedCall] = {}
         self.can_record = True
 
     def __call__(self, batch: Batch) -> Tensor:
-        """Take a step, and return the loss of each member [b]."""
+        """Return the result for a batch."""
         shape = (batch.terms.shape, batch.rows.shape)
         is_due = shape in self.called and shape not in self.recorded and len(self.recorded) < MOST_SHAPES
         if is_due and self.can_record:
             self._record(shape, batch)
         self.called.add(shape)
-        return self.recorded[shape].replay(batch) if shape in self.recorded else self.step(batch)
+        return self.recorded[shape].replay(batch) if shape in self.recorded else self.function(batch)
 
     def _record(self, shape: tuple, batch: Batch) -> None:
         graph = torch.cuda.CUDAGraph()
         fixed = replace(batch, **{name: getattr(batch, name).clone() for name in TENSORS})
         try:
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                loss = self.step(fixed)
+                result = self.function(fixed)
         except RuntimeError:
             self.can_record = False
             return
-        self.recorded[shape] = RecordedStep(graph, fixed, loss)
+        self.recorded[shape] = RecordedCall(graph, fixed, result)

@@ -1,31 +1,49 @@
 """Scores of members: on validation rows after every epoch, and of final predictions once at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from adaptkry.models import batched
 from adaptkry.models.stages import ModelShape, Weights
-from adaptkry.training.batches import Batches
+from adaptkry.spectral.operators import Operator
+from adaptkry.training.batches import Batch, Batches
 from adaptkry.training.losses import MemberLogits, mean_loss
 from adaptkry.training.metrics import RunningScore
 from adaptkry.training.process_group import SINGLE_PROCESS
 from adaptkry.training.tasks import predictions, scaled
 
 
+def validation_logits(
+    shape: ModelShape, weights: Weights, statistics: Weights, batch: Batch, operator: Operator | None
+) -> Tensor:
+    """Compute the logits of all members for a batch of validation rows: [b, m, c]."""
+    with torch.no_grad():
+        return batched.logits(shape, weights, statistics, batch.terms, batch.rows, batch.real, operator)
+
+
 @torch.no_grad()
 def evaluate(
-    shape: ModelShape, weights: Weights, statistics: Weights, batches: Batches, metric: str
+    shape: ModelShape,
+    weights: Weights,
+    statistics: Weights,
+    batches: Batches,
+    metric: str,
+    logits_of: Callable[[Batch], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the score [b] and the mean loss [b] of each member on its validation rows, batch by batch."""
+    """Compute the score [b] and the mean loss [b] of each member on its validation rows, batch by batch.
+
+    `logits_of` computes the same as `validation_logits`, but may be recorded.
+    """
     members = len(next(iter(weights.values())))
     task = shape.recipe.task
     score = RunningScore(metric, members, shape.classes, batches.device, task)
     group = batches.group if score.adds_up else SINGLE_PROCESS
     losses, masks = [], []  # [b] and [b, m, 1] per batch
     for batch in batches.validation():
-        logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, batch.real, batches.operator)
+        given = (shape, weights, statistics, batch, batches.operator)
+        logits = logits_of(batch) if logits_of else validation_logits(*given)
         scores = logits if task == "classification" else predictions(task, logits, statistics)
         score.add(scores, batch.truth, batch.row_mask[:, :, 0])
         losses.append(mean_loss(shape.recipe.loss, logits, scaled(batch.truth, statistics), batch.real[:, :, 0]))

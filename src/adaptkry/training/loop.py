@@ -22,9 +22,9 @@ from adaptkry.models.stages import ModelShape, initial_statistics
 from adaptkry.spectral.kernels.launch import compiled_together
 from adaptkry.training.adam import adam_step
 from adaptkry.training.batches import Batch, Batches, FullBatch
-from adaptkry.training.cuda_graph import RecordedEpoch, RecordedSteps
+from adaptkry.training.cuda_graph import RecordedCalls, RecordedEpoch
 from adaptkry.training.early_stopping import stop_members
-from adaptkry.training.evaluation import evaluate
+from adaptkry.training.evaluation import evaluate, validation_logits
 from adaptkry.training.losses import LossAndGradients, make_gradient_function
 from adaptkry.training.metrics import pick_metric
 from adaptkry.training.state import Member, TrainingState, initial_state
@@ -34,7 +34,7 @@ RUNNING_SHARE = 0.6  # members that have stopped are left out once at most this 
 CHECK_SECONDS = 2.0  # at most this long between checks: slow epochs are worth a checkpoint each
 
 Callback = Callable[[TrainingState], object]  # if it returns True, the training ends
-Step = Callable[[Batch], Tensor]  # takes a step, and returns the loss of each member [b]
+Step = Callable[[Batch], Tensor]  # takes a step and returns the loss of each member [b], or computes logits [b, m, c]
 
 
 class GradientDescent:
@@ -64,7 +64,7 @@ class GradientDescent:
         self.members, self.group, self.device = list(members), batches.group, batches.device
         self.generators = [torch.Generator(self.device).manual_seed(m.seed + 1) for m in members]
         self.state = initial_state(shape, members, batches.dtype, self.device, dict(fixed or {}))
-        self.recorded: RecordedEpoch | RecordedSteps | None = None
+        self.recorded: list[RecordedEpoch | RecordedCalls] = []
         self.has_failed_to_record = False
         self._settings_of_members()
 
@@ -114,12 +114,15 @@ class GradientDescent:
         can_record, is_fixed = self.can_record, self.batches.is_fixed
         if can_record and is_fixed:
             self._compile_kernels()
-        step = self.step_function()
+        step, logits = self.step_function(), None
         if can_record and not is_fixed:
-            step = self.recorded = RecordedSteps(step)
-        train_epoch = lambda epoch: self.one_epoch(epoch, step)  # noqa: E731
+            parts = self.shape, self.state.group("weights"), self.state.group("statistics")
+            step, logits = RecordedCalls(step), RecordedCalls(lambda batch: validation_logits(*parts, batch, None))
+            self.recorded = [step, logits]
+        train_epoch = lambda epoch: self.one_epoch(epoch, step, logits)  # noqa: E731
         if can_record and is_fixed:
-            train_epoch = self.recorded = RecordedEpoch(train_epoch)
+            train_epoch = RecordedEpoch(train_epoch)
+            self.recorded = [train_epoch]
         return train_epoch
 
     def _compile_kernels(self) -> None:
@@ -137,8 +140,8 @@ class GradientDescent:
         The recording refers to the training: without this, both would stay in memory for a while.
         """
         if self.recorded:
-            self.has_failed_to_record = not self.recorded.can_record
-            self.recorded = None
+            self.has_failed_to_record = not all(recorded.can_record for recorded in self.recorded)
+            self.recorded = []
 
     def _leave_out_stopped(self, epoch: int) -> bool:
         """Leave out the members that have stopped, if only few others are active; return whether this was done.
@@ -164,11 +167,11 @@ class GradientDescent:
         part._settings_of_members()
         return part
 
-    def one_epoch(self, epoch: int, step: Step) -> None:
+    def one_epoch(self, epoch: int, step: Step, logits: Step | None = None) -> None:
         """Train, validate and keep the best weights. A full batch does not use the number of the epoch."""
         if not self.batches.is_fixed:
             self._reseed(epoch)
-        loss, score, validation_loss = self._steps(epoch, step)
+        loss, score, validation_loss = self._steps(epoch, step, logits)
         self.keep_best(loss, score, validation_loss)
         stop_members(self.state, self.recipe, self.patience, loss)
         self.state["epoch"].add_(1)
@@ -186,13 +189,13 @@ class GradientDescent:
 
         return step
 
-    def _steps(self, epoch: int, step: Step) -> tuple[Tensor, Tensor, Tensor]:
+    def _steps(self, epoch: int, step: Step, logits: Step | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Take the steps of an epoch; returns the loss, and score and loss on validation nodes, [b] each."""
         losses = [step(batch) for batch in self.batches.train(epoch)]
-        weights, statistics = self.state.group("weights"), self.state.group("statistics")
         self._average_statistics()
         loss = self.group.mean(losses[0] if len(losses) == 1 else torch.stack(losses).mean(0))
-        return loss, *evaluate(self.shape, weights, statistics, self.batches, self.metric)
+        weights, statistics = self.state.group("weights"), self.state.group("statistics")
+        return loss, *evaluate(self.shape, weights, statistics, self.batches, self.metric, logits)
 
     @torch.no_grad()
     def keep_best(self, loss: Tensor, score: Tensor, validation_loss: Tensor) -> None:
