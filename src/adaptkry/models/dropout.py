@@ -30,7 +30,7 @@ class DropoutState:
     rates: Mapping[str, Sequence[float]]  # name -> [b]
     row_counts: Sequence[int]  # [b]
     gpu: "GpuDropout | None" = None  # if given, kernels draw the random numbers
-    visible: Tensor | None = None  # bool [b, n] nodes whose training labels are inputs in this step
+    visible: Tensor | None = None  # bool [b, n] nodes that have labels of similar nodes as inputs in this step
 
     def is_active(self, name: str) -> bool:
         """Return whether the rate of that name is positive for any member."""

@@ -72,8 +72,6 @@ def batch_loss(
 ) -> Tensor:
     """Compute the training loss of each member [b]; `label_smoothing` is that of each member [b], None is 0."""
     row_mask = batch.real
-    if dropout.visible is not None:  # nodes whose labels are inputs are not fitted
-        row_mask = row_mask * ~dropout.visible.gather(1, batch.rows)[:, :, None]
     logits = batched.logits(shape, weights, statistics, batch.terms, batch.rows, row_mask, operator, dropout)
     truth, class_weight = scaled(batch.truth, statistics), statistics.get("class_weight")
     return mean_loss(shape.recipe.loss, logits, truth, row_mask[:, :, 0], label_smoothing, class_weight)
