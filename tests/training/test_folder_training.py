@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +22,7 @@ from adaptkry.models.recipe import recipe
 from adaptkry.models.stages import ModelShape
 from adaptkry.outofcore import BasisFolder, propagate
 from adaptkry.outofcore.basis_reader import BasisReader
+from adaptkry.outofcore.read_process import ReadProcess
 from adaptkry.report.html import read_facts
 from adaptkry.report.run_report import write_pages
 from adaptkry.training.adam import adam_step
@@ -245,13 +244,34 @@ def test_terms_arranged_as_on_a_gpu_are_those_that_the_cpu_reads(tmp_path, dtype
     basis = propagate(graph_of(), tmp_path / "b", taus=[0.3, 0.5, 1.0], degree=3, columns=7, dtype=dtype)
     assert len(basis.blocks) > 1
     reader = BasisReader(basis, stored_terms(basis, folder_recipe(basis, taus=taus, degree=degree)))
-    buffer = torch.empty(len(reader.numbers), 60, basis.features, dtype=reader.stored_dtype)
-    with ExitStack() as stack:
-        files = [stack.enter_context(block.path.open("rb", buffering=0)) for _, _, block in reader.blocks]
-        pool = stack.enter_context(ThreadPoolExecutor(2))
-        found = reader.arranged(reader.read_as_stored(10, 60, buffer, files, pool), 50)
+    process = ReadProcess(50 * reader.stored_row_bytes)
+    process.request(reader.parts_as_stored(10, 60))
+    process.wait()
+    found = reader.arranged(torch.frombuffer(process.memory, dtype=reader.stored_dtype), 50)
+    process.close()
     assert torch.equal(found, reader.read(10, 60, reader.buffer(50)))
     assert found.dtype == reader.dtype
+
+
+def test_a_process_that_reads_reports_what_fails_goes_on_and_ends(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(100)))
+    process = ReadProcess(20)
+    for part, reason in (
+        ((str(path), 90, 0, 20), "must hold 110 bytes; the file is shorter"), ((str(tmp_path / "no"), 0, 0, 1), "No such"),
+    ):  # fmt: skip
+        process.request([part])
+        with pytest.raises(ValueError, match=reason):
+            process.wait()
+    process.request([(str(path), 5, 2, 3), (str(path), 50, 10, 2)])
+    process.wait()
+    assert process.memory[:12] == bytes([90, 91, 5, 6, 7, 95, 96, 97, 98, 99, 50, 51])
+    process.process.kill()
+    process.process.wait()
+    with pytest.raises(OSError, match="must run until the training ends"):
+        process.wait()
+    process.close()
+    process.close()
 
 
 def test_a_reader_that_fails_raises_an_error_and_one_that_is_abandoned_ends(folder, tmp_path):

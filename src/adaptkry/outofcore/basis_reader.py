@@ -1,13 +1,10 @@
 """Read ranges of rows of a basis folder into reusable buffers; the next range is read while the current one is used."""
 
-import io
 import math
 import queue
-import sys
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -15,10 +12,9 @@ from torch import Tensor
 
 from adaptkry.outofcore.basis_folder import BasisFolder, block_name
 from adaptkry.outofcore.npy_files import NpyFile
+from adaptkry.outofcore.read_process import Part, ReadProcess
 
 BUFFERS = 2  # one is used while the other one is filled
-READ_THREADS = 4  # that read parts of a range for a GPU at the same time
-SWITCH_SECONDS = 1e-4  # after which Python lets another thread run, instead of 0.005: reads take a millisecond each
 CACHED_BYTES = 2**19  # bytes read at once if they must be copied afterwards: few enough for the CPU cache
 RowRange = tuple[int, int]  # start, stop
 
@@ -42,7 +38,7 @@ class BasisReader:
         self.blocks = [
             (a, b, self._flat(NpyFile.open(folder.path / f"{block_name(a, b)}.npy"))) for a, b in folder.blocks
         ]
-        self.stream: torch.cuda.Stream | None = None
+        self.gpu: GpuReader | None = None  # always the same one, which keeps its memory and its process
         self.spare: list[Tensor] = []  # buffers to reuse: allocating new memory costs more than reading into it
 
     @staticmethod
@@ -56,19 +52,13 @@ class BasisReader:
         """Bytes per row of all terms that are read."""
         return len(self.means) * self.folder.features * self.dtype.itemsize
 
-    def buffer(self, rows: int, *, pinned: bool = False) -> Tensor:
-        """A new or reused buffer for at least `rows` rows: [T, rows, d]; a pinned one is for terms as stored."""
+    def buffer(self, rows: int) -> Tensor:
+        """A new or reused buffer for at least `rows` rows: [T, rows, d]."""
         while self.spare:
             buffer = self.spare.pop()
-            if buffer.shape[1] >= rows and buffer.is_pinned() == pinned:
+            if buffer.shape[1] >= rows:
                 return buffer
-        count, dtype = (len(self.numbers), self.stored_dtype) if pinned else (len(self.means), self.dtype)
-        return torch.empty(count, rows, self.folder.features, dtype=dtype, pin_memory=pinned)
-
-    def copying_stream(self, device: torch.device) -> torch.cuda.Stream:
-        """The stream for copies to a GPU, always the same: a new one would not reuse memory of the others."""
-        self.stream = self.stream or torch.cuda.Stream(device)
-        return self.stream
+        return torch.empty(len(self.means), rows, self.folder.features, dtype=self.dtype)
 
     def read(self, start: int, stop: int, target: Tensor) -> Tensor:
         """Read stored rows start..stop-1 into a buffer [T, rows, d] of enough rows, and return the filled part."""
@@ -104,34 +94,27 @@ class BasisReader:
             if len(starts) > 1:
                 part /= len(starts)
 
-    def read_as_stored(
-        self, start: int, stop: int, target: Tensor, files: Sequence[io.FileIO], pool: ThreadPoolExecutor
-    ) -> Tensor:
-        """Read stored rows start..stop-1 as they are stored, block after block, and return the filled part, flat.
+    def parts_as_stored(self, start: int, stop: int) -> list[Part]:
+        """The parts of files that hold rows start..stop-1, as they are stored: block after block, to be put in a row.
 
-        This needs few, large reads. The columns of blocks are put beside each other on the GPU; see `arranged`.
-
-        Args:
-            start: first row.
-            stop: row after the last.
-            target: see `buffer`.
-            files: the open files of all blocks.
-            pool: the threads that read.
+        These are few, large reads. The columns of blocks are put beside each other on the GPU; see `arranged`.
         """
-        rows, flat, first, reads = stop - start, target.view(-1), 0, []
-        table = as_numpy(flat)
-        for (_, _, block), file in zip(self.blocks, files, strict=True):
+        parts, first = [], 0
+        for _, _, block in self.blocks:
+            size = (stop - start) * block.row_bytes
             for number in self.numbers:
-                size = rows * block.shape[1]
-                part = table[first : first + size].reshape(rows, -1)
-                reads.append(pool.submit(block.read_into, file, part, number * self.folder.count + start))
+                position = block.offset + (number * self.folder.count + start) * block.row_bytes
+                parts.append((str(block.path), position, first, size))
                 first += size
-        for read in reads:
-            read.result()
-        return flat[:first]
+        return parts
+
+    @property
+    def stored_row_bytes(self) -> int:
+        """Bytes per row of all stored terms that are read."""
+        return len(self.numbers) * self.folder.features * self.stored_dtype.itemsize
 
     def arranged(self, stored: Tensor, rows: int) -> Tensor:
-        """Return what `read` does, from what `read_as_stored` returned for so many rows, on any device."""
+        """Return what `read` does, from so many rows as they are stored [numbers], on any device."""
         of_blocks = stored.split([len(self.numbers) * rows * block.shape[1] for _, _, block in self.blocks])
         tables = [part.view(len(self.numbers), rows, -1) for part in of_blocks]
         terms = torch.cat(tables, 2) if len(tables) > 1 else tables[0]
@@ -148,13 +131,16 @@ class BasisReader:
         return found
 
     def ranges(self, bounds: Sequence[RowRange], device: torch.device | str = "cpu") -> Iterator[Tensor]:
-        """Yield these ranges of rows as [T, rows, d]; a range may be overwritten when the next one is requested.
-
-        Ranges for a GPU are copied from pinned memory while the GPU computes.
-        """
+        """Yield these ranges of rows as [T, rows, d]; a range may be overwritten when the next one is requested."""
         if not bounds:
             return
-        with BackgroundReader(self, bounds, torch.device(device)) as background:
+        if torch.device(device).type == "cuda":
+            largest = max(stop - start for start, stop in bounds)
+            if self.gpu is None or self.gpu.rows < largest:
+                self.gpu = GpuReader(self, largest, torch.device(device))
+            yield from self.gpu.ranges(bounds)
+            return
+        with BackgroundReader(self, bounds) as background:
             for _ in bounds:
                 yield background.next()
 
@@ -181,73 +167,109 @@ def bfloat16_to_float32(bits: np.ndarray) -> np.ndarray:
 class BackgroundReader:
     """Reads ranges of rows in a thread, before they are requested."""
 
-    def __init__(self, reader: BasisReader, bounds: Sequence[RowRange], device: torch.device):
-        self.reader, self.bounds, self.on_gpu, self.device = reader, bounds, device.type == "cuda", device
+    def __init__(self, reader: BasisReader, bounds: Sequence[RowRange]):
+        self.reader, self.bounds = reader, bounds
         largest = max(stop - start for start, stop in bounds)
         self.free: queue.SimpleQueue = queue.SimpleQueue()
         self.ready: queue.SimpleQueue = queue.SimpleQueue()
-        self.buffers = [reader.buffer(largest, pinned=self.on_gpu) for _ in range(BUFFERS)]
+        self.buffers = [reader.buffer(largest) for _ in range(BUFFERS)]
         for buffer in self.buffers:
-            self.free.put((buffer, None))
+            self.free.put(buffer)
         self.used: Tensor | None = None
-        self.stream = reader.copying_stream(device) if self.on_gpu else None
         self.is_closed = False
         self.thread = threading.Thread(target=self._work, daemon=True)
 
     def _work(self) -> None:
         try:
-            with ExitStack() as stack:
-                blocks = self.reader.blocks if self.on_gpu else []
-                files = [stack.enter_context(block.path.open("rb", buffering=0)) for _, _, block in blocks]
-                self._read_ranges(files, stack.enter_context(ThreadPoolExecutor(READ_THREADS)))
+            for start, stop in self.bounds:
+                buffer = self.free.get()
+                if self.is_closed:
+                    return
+                self.ready.put((buffer, self.reader.read(start, stop, buffer)))
         except BaseException as error:  # raised again by `next` in the main thread
             self.ready.put(error)
-
-    def _read_ranges(self, files: Sequence[io.FileIO], pool: ThreadPoolExecutor) -> None:
-        for start, stop in self.bounds:
-            buffer, copied = self.free.get()
-            if self.is_closed:
-                return
-            if copied is not None:
-                copied.synchronize()  # the GPU may still be reading this buffer
-            if self.stream is None:
-                self.ready.put((buffer, self.reader.read(start, stop, buffer), None))
-                continue
-            filled = self.reader.read_as_stored(start, stop, buffer, files, pool)
-            with torch.cuda.stream(self.stream):
-                copy = self.reader.arranged(filled.to(self.device, non_blocking=True), stop - start)
-                event = torch.cuda.Event()
-                event.record(self.stream)
-            self.ready.put((buffer, copy, event))
 
     def next(self) -> Tensor:
         """The next range; the previous one may be overwritten from now on."""
         if self.used is not None:
-            self.free.put((self.used, None))
+            self.free.put(self.used)
             self.used = None
         result = self.ready.get()
         if isinstance(result, BaseException):
             raise result
-        buffer, filled, event = result
-        if event is None:
-            self.used = buffer
-        else:
-            torch.cuda.current_stream(self.device).wait_event(event)
-            filled.record_stream(torch.cuda.current_stream(self.device))
-            self.free.put((buffer, event))  # the copy on the GPU is another tensor
+        self.used, filled = result
         return filled
 
     def __enter__(self) -> "BackgroundReader":
-        self.switch_seconds = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_SECONDS)
         self.thread.start()
         return self
 
     def __exit__(self, *_) -> None:
         self.is_closed = True
-        self.free.put((None, None))
+        self.free.put(None)
         self.thread.join()
-        sys.setswitchinterval(max(self.switch_seconds, sys.getswitchinterval()))  # another reader may have ended first
-        if self.stream is not None:
-            self.stream.synchronize()  # copies from these buffers must be finished before they are reused
         self.reader.spare = self.buffers
+
+
+class GpuReader:
+    """Reads ranges of rows in a process of its own, before they are requested, and copies them to a GPU.
+
+    Args:
+        reader: what is read.
+        rows: most rows of a range.
+        device: the GPU.
+    """
+
+    def __init__(self, reader: BasisReader, rows: int, device: torch.device):
+        self.reader, self.rows, self.device = reader, rows, device
+        size = rows * reader.stored_row_bytes
+        self.process = ReadProcess(BUFFERS * size)
+        memory = torch.frombuffer(self.process.memory, dtype=torch.uint8)
+        self.buffers = [part.view(reader.stored_dtype) for part in memory.split(size)]
+        self.size, self.stream = size, torch.cuda.Stream(device)
+        pin(memory)
+        weakref.finalize(self, release, self.process, memory)
+
+    def ranges(self, bounds: Sequence[RowRange]) -> Iterator[Tensor]:
+        """Yield these ranges of rows as [T, rows, d], on the GPU."""
+        copied = [torch.cuda.Event() for _ in range(BUFFERS)]  # the copies that were the last to read the buffers
+        self.stream.synchronize()  # of copies of earlier ranges
+        self._request(0, *bounds[0])
+        for number, (start, stop) in enumerate(bounds):
+            self.process.wait()
+            which = number % BUFFERS
+            stored = self.buffers[which][: (stop - start) * self.reader.stored_row_bytes // self.buffers[0].itemsize]
+            with torch.cuda.stream(self.stream):
+                terms = self.reader.arranged(stored.to(self.device, non_blocking=True), stop - start)
+                copied[which].record(self.stream)
+            is_last = number + 1 == len(bounds)
+            if not is_last:
+                copied[(number + 1) % BUFFERS].synchronize()  # of the range before this one
+                self._request((number + 1) % BUFFERS, *bounds[number + 1])
+            current = torch.cuda.current_stream(self.device)
+            current.wait_event(copied[which])
+            terms.record_stream(current)
+            try:
+                yield terms
+            except GeneratorExit:
+                if not is_last:
+                    self.process.wait()  # no answer may be left for the next call
+                raise
+
+    def _request(self, which: int, start: int, stop: int) -> None:
+        parts = self.reader.parts_as_stored(start, stop)
+        self.process.request([(path, at, which * self.size + first, count) for path, at, first, count in parts])
+
+
+def pin(memory: Tensor) -> None:
+    """Let a GPU copy from memory of the CPU while it computes."""
+    code = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), memory.numel(), 0)
+    if int(code):
+        raise RuntimeError(f"memory for copies to the GPU must be pinned; CUDA refused it with error {int(code)}.")
+
+
+def release(process: ReadProcess, memory: Tensor) -> None:
+    """End the process, and undo `pin`."""
+    process.close()
+    torch.cuda.synchronize()  # copies may still be under way
+    torch.cuda.cudart().cudaHostUnregister(memory.data_ptr())
