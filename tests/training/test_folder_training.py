@@ -257,9 +257,8 @@ def test_a_process_that_reads_reports_what_fails_goes_on_and_ends(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(bytes(range(100)))
     process = ReadProcess(20)
-    for part, reason in (
-        ((str(path), 90, 0, 20), "must hold 110 bytes; the file is shorter"), ((str(tmp_path / "no"), 0, 0, 1), "No such"),
-    ):  # fmt: skip
+    short, missing = (str(path), 90, 0, 20), (str(tmp_path / "no"), 0, 0, 1)
+    for part, reason in ((short, "must hold 110 bytes; the file is shorter"), (missing, "No such file")):
         process.request([part])
         with pytest.raises(ValueError, match=reason):
             process.wait()

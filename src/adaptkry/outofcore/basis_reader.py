@@ -263,7 +263,7 @@ class GpuReader:
 
 def pin(memory: Tensor) -> None:
     """Let a GPU copy from memory of the CPU while it computes."""
-    code = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), memory.numel(), 0)
+    code = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), memory.numel(), 0)  # type: ignore[union-attr]
     if int(code):
         raise RuntimeError(f"memory for copies to the GPU must be pinned; CUDA refused it with error {int(code)}.")
 
@@ -272,4 +272,4 @@ def release(process: ReadProcess, memory: Tensor) -> None:
     """End the process, and undo `pin`."""
     process.close()
     torch.cuda.synchronize()  # copies may still be under way
-    torch.cuda.cudart().cudaHostUnregister(memory.data_ptr())
+    torch.cuda.cudart().cudaHostUnregister(memory.data_ptr())  # type: ignore[union-attr]
