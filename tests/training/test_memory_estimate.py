@@ -40,6 +40,12 @@ SHAPES = {
     "many hops": {"nodes": 30_000, "features": 64, "splits": 2, "settings": PLAIN | {"degree": 30, "hidden": 32}},
     "wide": {"nodes": 6000, "features": 2000, "splits": 3, "settings": PLAIN | {"degree": 4, "hidden": 64}},
     "many members": {"nodes": 8000, "features": 128, "splits": 100, "settings": PLAIN | {"degree": 4, "hidden": 256}},
+    "similar nodes": {
+        "nodes": 30_000,
+        "features": 16,
+        "splits": 40,
+        "settings": PLAIN | {"degree": 1, "hidden": 8, "similar_nodes": 16},
+    },
     "many rows": {"nodes": 20_000, "features": 16, "splits": 100, "settings": PLAIN | {"degree": 2, "hidden": 16}},
     "many weights": {"nodes": 1000, "features": 1000, "splits": 100, "settings": PLAIN | {"degree": 2, "hidden": 64}},
 }

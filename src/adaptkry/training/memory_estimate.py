@@ -29,6 +29,7 @@ from adaptkry.models.stages import (
     Stage,
 )
 from adaptkry.models.stages.propagation import STACKS
+from adaptkry.spectral.similarity import SHARPNESS
 from adaptkry.spectral.structure import OVERSAMPLING
 from adaptkry.training.state import CURVES
 
@@ -44,6 +45,8 @@ HEAP = 2.0  # memory on the CPU in proportion to the arrays in it: freed blocks 
 SVD_COPIES = 5.0  # arrays of the singular vectors that exist at once
 SPARSE_COPIES = 40.0  # bytes per entry of a sparse matrix and its scaled copies
 BATCH_SHARE = 0.5  # of the memory that is left, for mini-batches
+SUM_COPIES = 2 + 2 * len(SHARPNESS)  # of the classes of all nodes: labels, and for each sharpness sums and shares
+TABLE_BYTES = 8 * (1 + 3 * len(SHARPNESS))  # of a similar node: its number, and its weights with temporary copies
 PROBABILITY_COPIES = 3  # of the probabilities of all nodes
 LEAST_BATCH = 64  # rows of the smallest mini-batch that is chosen
 USED_SHARE = {"cpu": 1.0, "cuda": 0.9}  # of the available memory
@@ -104,6 +107,9 @@ def estimate(work: Workload) -> Needs:
     rows = work.nodes if recipe.propagates else min(work.rows, work.batch_size or work.rows)
     columns = step_columns(shape, work.nodes / max(rows, 1), work.entries / work.nodes)
     activations = work.members_at_once * rows * columns * work.item * (HEAP if work.is_divided else 1)
+    if recipe.similar_nodes:  # labels of all nodes for all members, their sums and the table of similar nodes
+        sums = work.members * shape.classes * SUM_COPIES * work.item
+        activations += work.nodes * (sums + recipe.similar_nodes * TABLE_BYTES)
     if work.batch_size:  # the terms of a batch are copied, for all members together
         activations += min(work.nodes, work.batch_size) * shape.terms * shape.features * work.item
     return Needs(work.input_bytes, work.term_bytes, weights, activations)
