@@ -122,6 +122,23 @@ def test_words_of_heterophilous_graphs_are_learned_with_larger_steps_from_few_la
     assert suggest(unlinked, train=train).mlp_lr == found.mlp_lr  # homophily is unknown
 
 
+@pytest.mark.parametrize(("degree", "labels", "most"), [(16, 300, 300), (4, 300, 300), (16, 150, 300), (16, 300, 299)])
+def test_words_of_heterophilous_graphs_with_many_edges_have_a_structure_layer(degree, labels, most, monkeypatch):
+    monkeypatch.setattr(module, "MAX_LINKED_NODES", most)
+    graph = csbm(nodes=300, phi=-0.9, degree=degree)
+    graph = Graph(
+        torch.from_numpy(np.stack(graph.adjacency.nonzero())).long(), torch.eye(80).repeat(4, 1)[:300], graph.y
+    )
+    train = torch.arange(300) < labels
+    found = suggest(graph, train=train)
+    is_linked = (degree, labels, most) == (16, 300, 300)
+    assert found.structure_layer == is_linked
+    assert (found.mlp_dropout == 0.7) == is_linked
+    assert any("weights are learned for each neighbour" in one.why for one in explain(graph, train=train)) == is_linked
+    for settings in ({"similar_nodes": 4}, {"layers": 1}):
+        assert not suggest(graph, train=train, **settings).structure_layer
+
+
 @pytest.mark.parametrize(("columns", "degree"), [(8, 20), (8, 4), (100, 20)])
 def test_few_columns_have_a_layer_per_hop_and_structure_columns_if_degrees_are_high(columns, degree):
     found = suggest(csbm(nodes=300, features=columns, degree=degree))

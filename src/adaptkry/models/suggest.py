@@ -43,6 +43,10 @@ HOMOPHILOUS_WORDS: Settings = {
 }  # fmt: skip
 OTHER_WORDS: Settings = {"mlp_lr": 0.003, "mlp_decay": 5e-3}
 OTHER_WORDS_FEW_LABELS: Settings = {"mlp_lr": 0.05, "mlp_decay": 5e-4}
+# with many neighbours, which tell more than words: chameleon, squirrel, johnshopkins55; up to so many nodes, since
+# each has weights of its own
+LINKED_WORDS: Settings = {"structure_layer": True, "mlp_dropout": 0.7}
+MAX_LINKED_NODES = 50_000
 
 # by direction
 MAX_RECIPROCAL = 0.8  # share of edges that also exist in reverse, up to which direction is used
@@ -68,7 +72,7 @@ FEW_COLUMNS: Settings = {"combine_hops": "concat"}
 # few columns and numbers as targets, by R2 on validation nodes of synthetic graphs with 20 columns and 2,000 or 6,000
 # nodes; with 150 columns the settings of other tasks are better
 REGRESSION: Settings = {"mlp_dropout": 0.1, "hidden": 64}
-MIN_DEGREE = 10.0  # mean degree above which the neighbours of a node tell more about it than a few columns
+MIN_DEGREE = 10.0  # mean degree above which neighbours tell more about a node than a few columns, or than words
 STRUCTURE: Settings = {"structure": 64}
 
 # by size
@@ -110,6 +114,8 @@ def suggest(graph: Any, method: str = "adaptkry", train: Tensor | None = None, *
     for one, other in (*EXCLUSIVE, *(pair[::-1] for pair in EXCLUSIVE)):
         if given.get(one):
             suggested[other] = False
+    if given.get("similar_nodes") or given.get("layers") == 1:  # which a structure layer excludes
+        suggested.pop("structure_layer", None)
     return recipe(method, **suggested | given)
 
 
@@ -151,6 +157,10 @@ def by_homophily(graph: Graph, has_words: bool) -> list[Reason]:
     is_few = int((graph.y >= 0).sum()) < MIN_LABELS
     settings = (OTHER_WORDS_FEW_LABELS if is_few else OTHER_WORDS) if has_words else {}
     steps = "; few labels: a small model learns with larger steps" if is_few and has_words else ""
+    degree = graph.undirected().entries / graph.nodes
+    if has_words and not is_few and degree > MIN_DEGREE and graph.nodes <= MAX_LINKED_NODES:
+        settings = settings | LINKED_WORDS
+        steps = f"; {degree:.0f} edges per node: weights are learned for each neighbour"
     try:
         value = homophily.adjusted(graph)
     except ValueError:

@@ -267,10 +267,11 @@ class GraphData:
         device, batch_size = options.device, options.batch_size
         if batch_size and recipe.needs_all_nodes:
             names = ("structure_layer", "similar_nodes")
-            uses = "".join([f" with {name}" for name in names if getattr(recipe, name)][:1])
+            used = [name for name in names if getattr(recipe, name)][:1]
+            uses, remedy = (f" with {used[0]}", f", or set {used[0]} to 0") if used else ("", "")
             raise ValueError(
                 f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "
-                "Leave it out."
+                f"Leave it out{remedy}."
             )
         if batch_size and recipe.dtype == "bfloat16":
             raise ValueError("dtype bfloat16 needs all rows in one batch; they do not fit in memory. Use float32.")
