@@ -135,8 +135,8 @@ def test_words_of_heterophilous_graphs_with_many_edges_have_a_structure_layer(de
     assert found.structure_layer == is_linked
     assert (found.mlp_dropout == 0.7) == is_linked
     assert any("weights are learned for each neighbour" in one.why for one in explain(graph, train=train)) == is_linked
-    for settings in ({"similar_nodes": 4}, {"layers": 1}):
-        assert not suggest(graph, train=train, **settings).structure_layer
+    assert not suggest(graph, train=train, similar_nodes=4).structure_layer
+    assert not suggest(graph, train=train, layers=1).structure_layer
 
 
 @pytest.mark.parametrize(("columns", "degree"), [(8, 20), (8, 4), (100, 20)])

@@ -429,6 +429,17 @@ def test_the_portfolio_fits_the_graph_and_the_settings_of_the_user():
                 assert all(one.directions == ("both",) for one in group)
 
 
+def test_labels_of_similar_nodes_come_early_where_many_nodes_share_their_neighbours():
+    pairs = Graph([[0, 1, 2, 3, 4, 5] * 2, [6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11]], torch.ones(12, 2), [0, 1] * 6)
+    for graph in (pairs, csbm(60, seed=0)):
+        data = GraphData(graph)
+        groups = portfolio(data, recipe("adaptkry", "cora"), data.recipe("adaptkry"), {}, is_gpu=False)
+        counts = [group[0].similar_nodes for group in groups]
+        assert set(counts) == {0, 16}
+        early = sum(count > 0 for count in counts[:4])
+        assert early == (2 if graph is pairs else 0)
+
+
 def test_other_methods_are_tried_with_the_settings_published_for_the_graph():
     graph = csbm(60, seed=0)
     graph.info = replace(graph.info, known_as="actor")

@@ -83,7 +83,7 @@ def read_part(memory: memoryview, part: Part) -> None:
 def serve(descriptor: int) -> None:
     """Answer requests, one per line, until the input ends: with the reason if something could not be read, or ''."""
     memory = memoryview(mmap.mmap(descriptor, 0))
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool, os.fdopen(1, "w") as answers:
         for line in sys.stdin:
             try:
                 for _ in pool.map(lambda part: read_part(memory, part), json.loads(line)):
@@ -91,7 +91,8 @@ def serve(descriptor: int) -> None:
                 reason = ""
             except (OSError, ValueError) as error:
                 reason = str(error)
-            print(json.dumps(reason), flush=True)
+            answers.write(json.dumps(reason) + "\n")
+            answers.flush()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ DEFAULT_BATCH_SIZE = 8192  # rows per step
 SLAB_BYTES = 64 * 2**20  # size of a slab, unless a batch is larger
 COLUMNS_ALIGNED = 16  # numbers: 32 bytes in bfloat16, 64 in float32
 ROWS_ALIGNED = 64  # rows of a full batch on a GPU, which divides products over rows into equal parts
-SHAPES = 8  # of batches of slabs on a GPU: their rows are a multiple of the batch size over this
+BATCH_SHAPES = 8  # of batches of slabs on a GPU: their rows are a multiple of the batch size over this
 CHUNK_ROWS = 512  # rows predicted at once
 
 
@@ -318,7 +318,7 @@ class SlabBatches:
         self.labels, self.masks, self.split_of_member = labels, masks, split_of_member
         self.dtype, self.shares_validation = source.dtype, shares_validation
         # On a GPU batches have few shapes, so that steps can be recorded.
-        self.aligned = max(ROWS_ALIGNED, plan.batch_size // SHAPES) if self.device.type == "cuda" else 1
+        self.aligned = max(ROWS_ALIGNED, plan.batch_size // BATCH_SHAPES) if self.device.type == "cuda" else 1
         # Rows [n] that at least one member uses: only these are copied into batches.
         self.used = {name: mask[split_of_member.unique()].any(0) for name, mask in masks.items()}
         count = int(self.used["validation"].sum()) if "validation" in masks else 0
