@@ -70,3 +70,12 @@ def test_the_table_is_computed_once_for_all_recipes(monkeypatch):
     other = Similarity(graph, 3, ["out"])
     assert torch.equal(one.nodes, other.nodes)
     assert torch.equal(one.weights, other.weights)
+
+
+def test_neighbours_with_the_most_links_are_left_out_if_there_would_be_too_many_products(monkeypatch):
+    graph = Graph([[0, 0, 1, 1, 2, 3], [4, 5, 4, 5, 4, 4]])  # 4 has four links
+    assert similar_nodes(graph, 1, ["both"])[1][2] == pytest.approx(1)
+    monkeypatch.setattr(similarity, "MOST_PRODUCTS", 16)  # 1 + 1 of 2 and 3, and 3 * 2^2 of 0, 1 and 5
+    nodes, found = similar_nodes(graph, 1, ["both"])
+    assert nodes[:2, 0].tolist() == [1, 0]
+    assert found[:4, 0].tolist() == [1, 1, 0, 0]

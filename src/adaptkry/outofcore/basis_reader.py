@@ -137,8 +137,8 @@ class BasisReader:
         if torch.device(device).type == "cuda":
             largest = max(stop - start for start, stop in bounds)
             if self.gpu is None or self.gpu.rows < largest:
-                self.gpu = GpuReader(self, largest, torch.device(device))
-            yield from self.gpu.ranges(bounds)
+                self.gpu = GpuReader(largest, self.stored_row_bytes, self.stored_dtype, torch.device(device))
+            yield from self.gpu.ranges(self, bounds)
             return
         with BackgroundReader(self, bounds) as background:
             for _ in bounds:
@@ -215,37 +215,37 @@ class GpuReader:
     """Reads ranges of rows in a process of its own, before they are requested, and copies them to a GPU.
 
     Args:
-        reader: what is read.
         rows: most rows of a range.
+        row_bytes: bytes of a row as it is stored.
+        dtype: type of the stored numbers.
         device: the GPU.
     """
 
-    def __init__(self, reader: BasisReader, rows: int, device: torch.device):
-        self.reader, self.rows, self.device = reader, rows, device
-        size = rows * reader.stored_row_bytes
-        self.process = ReadProcess(BUFFERS * size)
+    def __init__(self, rows: int, row_bytes: int, dtype: torch.dtype, device: torch.device):
+        self.rows, self.device, self.size = rows, device, rows * row_bytes
+        self.process = ReadProcess(BUFFERS * self.size)
         memory = torch.frombuffer(self.process.memory, dtype=torch.uint8)
-        self.buffers = [part.view(reader.stored_dtype) for part in memory.split(size)]
-        self.size, self.stream = size, torch.cuda.Stream(device)
+        self.buffers = [part.view(dtype) for part in memory.split(self.size)]
+        self.stream = torch.cuda.Stream(device)
         pin(memory)
         weakref.finalize(self, release, self.process, memory)
 
-    def ranges(self, bounds: Sequence[RowRange]) -> Iterator[Tensor]:
-        """Yield these ranges of rows as [T, rows, d], on the GPU."""
+    def ranges(self, reader: BasisReader, bounds: Sequence[RowRange]) -> Iterator[Tensor]:
+        """Yield these ranges of rows of a reader as [T, rows, d], on the GPU."""
         copied = [torch.cuda.Event() for _ in range(BUFFERS)]  # the copies that were the last to read the buffers
         self.stream.synchronize()  # of copies of earlier ranges
-        self._request(0, *bounds[0])
+        self._request(0, reader.parts_as_stored(*bounds[0]))
         for number, (start, stop) in enumerate(bounds):
             self.process.wait()
             which = number % BUFFERS
-            stored = self.buffers[which][: (stop - start) * self.reader.stored_row_bytes // self.buffers[0].itemsize]
+            stored = self.buffers[which][: (stop - start) * len(reader.numbers) * reader.folder.features]
             with torch.cuda.stream(self.stream):
-                terms = self.reader.arranged(stored.to(self.device, non_blocking=True), stop - start)
+                terms = reader.arranged(stored.to(self.device, non_blocking=True), stop - start)
                 copied[which].record(self.stream)
             is_last = number + 1 == len(bounds)
             if not is_last:
                 copied[(number + 1) % BUFFERS].synchronize()  # of the range before this one
-                self._request((number + 1) % BUFFERS, *bounds[number + 1])
+                self._request((number + 1) % BUFFERS, reader.parts_as_stored(*bounds[number + 1]))
             current = torch.cuda.current_stream(self.device)
             current.wait_event(copied[which])
             terms.record_stream(current)
@@ -256,8 +256,7 @@ class GpuReader:
                     self.process.wait()  # no answer may be left for the next call
                 raise
 
-    def _request(self, which: int, start: int, stop: int) -> None:
-        parts = self.reader.parts_as_stored(start, stop)
+    def _request(self, which: int, parts: Sequence[Part]) -> None:
         self.process.request([(path, at, which * self.size + first, count) for path, at, first, count in parts])
 
 

@@ -24,6 +24,7 @@ SHARPNESS = (10.0, 100.0)  # s: weights that fall to 1/e at a similarity of 0.9 
 LEAST_SIMILARITY = 0.3  # below it a node does not count as similar; its weight would be less than 0.001
 LEAST_WEIGHT = 1e-6  # smaller ones are 0
 CHUNK_ENTRIES = 2**25  # products that are computed at once
+MOST_PRODUCTS = 2**29  # in all, some 5 s; neighbours with the most links are left out if there would be more
 DECIMALS = 9  # of similarities, so that equal ones are in the order of their nodes
 
 
@@ -46,6 +47,11 @@ def similar_nodes(
     adjacency = (graph.undirected() if "both" in sides else graph).adjacency
     rows: Any = sp.hstack([adjacency.T if side == "in" else adjacency for side in sides], format="csr")
     rows = rows.astype(np.float64)  # [n, n x sides]
+    links = np.bincount(rows.indices, minlength=rows.shape[1])
+    order = np.argsort(links, kind="stable")
+    is_used = np.empty(len(order), bool)
+    is_used[order] = np.cumsum(links[order].astype(float) ** 2) <= MOST_PRODUCTS
+    rows = rows[:, is_used] if not is_used.all() else rows
     lengths = np.sqrt(rows.power(2).sum(1))
     unit: Any = sp.csr_array(sp.diags_array(1 / np.where(lengths > 0, lengths, 1)) @ rows)
     n = graph.nodes

@@ -9,7 +9,7 @@ from torch import Tensor
 from adaptkry.training.batches import Batch
 
 WARM_UP = 1  # epochs before the recording, in which kernels are compiled and tables are made
-MOST_SHAPES = 8  # of batches, for which calls are recorded
+MOST_SHAPES = 4  # of batches, for which calls are recorded: each has a copy of a batch and its own memory
 
 
 class RecordedEpoch:
@@ -68,8 +68,8 @@ TENSORS = ("terms", "rows", "row_mask", "truth")  # of a batch
 class RecordedCalls:
     """Calls `function(batch)` for the first batch of a shape, records it with the second, and replays the recording.
 
-    As with epochs, what cannot be recorded is called every time. Meanwhile another thread reads from disk, so that only
-    the calls of this thread are checked.
+    As with epochs, what cannot be recorded is called every time. Other threads may use the GPU meanwhile: only calls of
+    this thread are checked.
     """
 
     def __init__(self, function: Callable[[Batch], Tensor]):
