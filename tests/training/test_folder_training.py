@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from adaptkry.graphs.synthetic import csbm, directed_csbm
 from adaptkry.models.inputs import model_inputs
 from adaptkry.models.recipe import recipe
 from adaptkry.models.stages import ModelShape
-from adaptkry.outofcore import BasisFolder, propagate
+from adaptkry.outofcore import BasisFolder, basis_reader, propagate
 from adaptkry.outofcore.basis_reader import BasisReader
 from adaptkry.outofcore.read_process import ReadProcess
 from adaptkry.report.html import read_facts
@@ -271,6 +272,27 @@ def test_a_process_that_reads_reports_what_fails_goes_on_and_ends(tmp_path):
         process.wait()
     process.close()
     process.close()
+
+
+def test_ranges_for_a_gpu_are_those_that_the_cpu_reads_also_after_an_abandoned_pass(folder, monkeypatch):
+    """The order of requests and answers, without a GPU: copies and streams do nothing here."""
+    for name in ("Stream", "Event", "stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, mock.MagicMock())
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
+    monkeypatch.setattr(basis_reader, "pin", lambda _: None)
+    monkeypatch.setattr(basis_reader, "release", lambda process, _: process.close())
+    reader = BasisReader(folder)
+    gpu = basis_reader.GpuReader(60, reader.stored_row_bytes, reader.stored_dtype, torch.device("cpu"))
+    bounds = [(0, 60), (60, 100), (100, 101), (200, 260), (10, 30)]
+    for _ in gpu.ranges(reader, bounds):
+        break
+    for passed in (bounds, bounds[::-1], bounds[:1]):
+        found = gpu.ranges(reader, passed)
+        for (start, stop), terms in zip(passed, found, strict=True):
+            assert torch.equal(terms, reader.read(start, stop, reader.buffer(60)))
+    process = gpu.process.process
+    del gpu, found
+    assert process.poll() is not None
 
 
 def test_a_reader_that_fails_raises_an_error_and_one_that_is_abandoned_ends(folder, tmp_path):
