@@ -266,9 +266,9 @@ class GraphData:
         """Compute the terms, for full batches or, with a batch size, for mini-batches of terms on the CPU."""
         device, batch_size = options.device, options.batch_size
         if batch_size and recipe.needs_all_nodes:
-            names = ("structure_layer", "similar_nodes")
-            used = [name for name in names if getattr(recipe, name)][:1]
-            uses, remedy = (f" with {used[0]}", f", or set {used[0]} to 0") if used else ("", "")
+            off = {"structure_layer": "false", "similar_nodes": "0"}
+            used = next((name for name in off if getattr(recipe, name)), None)
+            uses, remedy = (f" with {used}", f", or set {used} to {off[used]}") if used else ("", "")
             raise ValueError(
                 f"{recipe.method}{uses} needs all nodes at once, so batch_size must be None; got {batch_size}. "
                 f"Leave it out{remedy}."
