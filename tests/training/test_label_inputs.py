@@ -157,10 +157,7 @@ def test_runs_are_saved_with_labels_and_predict_new_nodes(tmp_path):
 
 
 def test_batches_are_refused():
-    with pytest.raises(
-        ValueError,
-        match="similar_nodes needs all nodes at once.*got 32.*or set similar_nodes to 0",
-    ):
+    with pytest.raises(ValueError, match=r"similar_nodes needs all nodes at once.*got 32.*set similar_nodes to 0"):
         fit(GRAPH, RECIPE, SPLIT, device="cpu", batch_size=32)
 
 
