@@ -9,7 +9,7 @@ from adaptkry.graphs.graph import Graph
 def duplicate_nodes(graph: Graph) -> int:
     """Count nodes with the same neighbours and features as an earlier node (Chameleon and Squirrel have many)."""
     group = neighbour_groups(graph)
-    nodes = np.flatnonzero((group >= 0) & (np.bincount(group + 1)[group + 1] > 1))  # compare features of these only
+    nodes = np.flatnonzero(is_in_large_group(group))  # compare features of these only
     keys = group[nodes, None]
     if graph.features is not None and len(nodes):
         rows = graph.features[nodes].toarray() if sp.issparse(graph.features) else graph.features[nodes].numpy()
@@ -31,6 +31,11 @@ def neighbour_groups(graph: Graph) -> np.ndarray:
     return groups
 
 
+def is_in_large_group(group: np.ndarray) -> np.ndarray:
+    """Return for each node [n] whether its group has another node; group -1 does not count."""
+    return (group >= 0) & (np.bincount(group + 1)[group + 1] > 1)
+
+
 def row_groups(rows: np.ndarray) -> np.ndarray:
     """Return a group number for each row of a matrix [n, d], equal for rows with the same bytes."""
     as_bytes = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1])))
@@ -43,5 +48,4 @@ def shared_neighbours(graph: Graph) -> float:
     >>> shared_neighbours(Graph([[0, 1, 2], [3, 3, 4]]))  # 0 and 1
     0.4
     """
-    groups = neighbour_groups(graph)
-    return float(((groups >= 0) & (np.bincount(groups + 1)[groups + 1] > 1)).sum()) / graph.nodes
+    return float(is_in_large_group(neighbour_groups(graph)).sum()) / graph.nodes

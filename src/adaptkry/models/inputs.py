@@ -220,10 +220,11 @@ def model_operator(
     nodes of the training graph count as similar, since new ones have no labels.
     """
     if recipe.similar_nodes:
-        places, known = training_places(graph, saved), int(saved["nodes"])
-        candidates = torch.arange(known) if places is None else places
-        sides = sides_of(graph, recipe.directions) if bool(saved["is_directed"]) else ("both",)
-        return Similarity(graph, recipe.similar_nodes, sides, None if known == graph.nodes else candidates)
+        known, candidates = int(saved["nodes"]), None
+        if known < graph.nodes:
+            places = training_places(graph, saved)
+            candidates = torch.arange(known) if places is None else places
+        return Similarity(graph, recipe.similar_nodes, sides_of(graph, recipe.directions), candidates)
     if recipe.structure_layer:
         looped = with_loops(graph, recipe)
         return Propagation(looped, 1.0, "out" if bool(saved["is_directed"]) else "both", isolated=0.0)

@@ -274,7 +274,7 @@ class Recipe:
     def from_dict(cls, data: Mapping[str, Any]) -> "Recipe":
         """Read what `to_dict` returned, also after JSON has turned tuples into lists.
 
-        Settings that exist no more are left out if they were off.
+        Settings that no longer exist are left out if they were off.
         """
         if not isinstance(data, Mapping):
             raise TypeError(f"settings must be a mapping of names to values; got {shortened(data)}.")

@@ -157,10 +157,9 @@ def by_homophily(graph: Graph, has_words: bool) -> list[Reason]:
     is_few = int((graph.y >= 0).sum()) < MIN_LABELS
     settings = (OTHER_WORDS_FEW_LABELS if is_few else OTHER_WORDS) if has_words else {}
     steps = "; few labels: a small model learns with larger steps" if is_few and has_words else ""
-    degree = graph.undirected().entries / graph.nodes
-    if has_words and not is_few and degree > MIN_DEGREE and graph.nodes <= MAX_LINKED_NODES:
+    if has_words and not is_few and graph.nodes <= MAX_LINKED_NODES and mean_degree(graph) > MIN_DEGREE:
         settings = settings | LINKED_WORDS
-        steps = f"; {degree:.0f} edges per node: weights are learned for each neighbour"
+        steps = f"; {mean_degree(graph):.0f} edges per node: weights are learned for each neighbour"
     try:
         value = homophily.adjusted(graph)
     except ValueError:
@@ -225,10 +224,15 @@ def by_columns(graph: Graph) -> list[Reason]:
     reasons = [Reason(FEW_COLUMNS, f"{text}: each hop has a dense layer instead of one weight")]
     if graph.task == "regression":
         reasons.append(Reason(REGRESSION, f"targets are numbers, and {text}: little dropout, and a narrow model"))
-    degree = graph.undirected().entries / graph.nodes  # edges, not their weights
+    degree = mean_degree(graph)
     if degree > MIN_DEGREE and graph.nodes >= 4 * STRUCTURE["structure"]:
         reasons.append(Reason(STRUCTURE, f"{text}, but {degree:.0f} edges per node: columns are computed from edges"))
     return reasons
+
+
+def mean_degree(graph: Graph) -> float:
+    """Return the mean number of neighbours, whatever the weights and the direction of edges are."""
+    return graph.undirected().entries / graph.nodes
 
 
 def by_size(graph: Graph, settings: Mapping[str, Any]) -> list[Reason]:

@@ -114,7 +114,7 @@ class BasisReader:
         return len(self.numbers) * self.folder.features * self.stored_dtype.itemsize
 
     def arranged(self, stored: Tensor, rows: int) -> Tensor:
-        """Return what `read` does, from so many rows as they are stored [numbers], on any device."""
+        """Return what `read` does, from the numbers of so many rows as they are stored, on any device."""
         of_blocks = stored.split([len(self.numbers) * rows * block.shape[1] for _, _, block in self.blocks])
         tables = [part.view(len(self.numbers), rows, -1) for part in of_blocks]
         terms = torch.cat(tables, 2) if len(tables) > 1 else tables[0]

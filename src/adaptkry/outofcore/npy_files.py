@@ -18,6 +18,7 @@ import numpy as np
 import xxhash
 
 from adaptkry.common.files import TEMPORARY_SUFFIX, named_error
+from adaptkry.outofcore.read_process import fill
 
 CHUNK_BYTES = 16 * 2**20  # bytes read or computed at once
 WRITE_BYTES = 2**22  # bytes per write to disk
@@ -70,15 +71,11 @@ class NpyFile:
         return found
 
     def read_into(self, file: io.RawIOBase, target: np.ndarray, start: int) -> None:
-        """Fill a contiguous array with the rows from `start` on, from an open file that several threads may read."""
-        position, left = self.offset + start * self.row_bytes, as_bytes(target)
-        while len(left):
-            count = os.preadv(file.fileno(), [left], position)
-            if not count:
-                raise ValueError(
-                    f"{self.path} must hold {list(self.shape)} {self.dtype}; the file is shorter. Create it again."
-                )
-            left, position = left[count:], position + count
+        """Fill a contiguous array with the rows from `start` on, from a file that is already open."""
+        if fill(file.fileno(), as_bytes(target), self.offset + start * self.row_bytes):
+            raise ValueError(
+                f"{self.path} must hold {list(self.shape)} {self.dtype}; the file is shorter. Create it again."
+            )
 
     def chunks(self, limit: int = CHUNK_BYTES) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (number of the first row, rows) in order; a chunk is overwritten by the next one.

@@ -3,7 +3,7 @@
 Threads of one process would wait for each other: Python lets only one of them run at a time, and switching between
 them takes longer than many of the calls that prepare and launch work on a GPU.
 
-The process runs this file as a script, so it imports only the standard library and starts in some 50 ms.
+The process runs this file as a script, which imports only the standard library and so starts fast.
 """
 
 import json
@@ -66,18 +66,22 @@ class ReadProcess:
 def read_part(memory: memoryview, part: Part) -> None:
     """Read one part into memory."""
     path, position, first, size = part
-    left = memory[first : first + size]
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        while len(left):
-            count = os.preadv(descriptor, [left], position)
-            if not count:
-                raise ValueError(
-                    f"{path} must hold {position + len(left)} bytes; the file is shorter. Create it again."
-                )
-            left, position = left[count:], position + count
+        if fill(descriptor, memory[first : first + size], position):
+            raise ValueError(f"{path} must hold {position + size} bytes; the file is shorter. Create it again.")
     finally:
         os.close(descriptor)
+
+
+def fill(descriptor: int, target: memoryview, position: int) -> int:
+    """Read a file from a position on until the target is full or the file ends; return how many bytes are missing."""
+    while len(target):
+        count = os.preadv(descriptor, [target], position)
+        if not count:
+            break
+        target, position = target[count:], position + count
+    return len(target)
 
 
 def serve(descriptor: int) -> None:

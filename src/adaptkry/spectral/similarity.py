@@ -24,7 +24,7 @@ SHARPNESS = (10.0, 100.0)  # s: weights that fall to 1/e at a similarity of 0.9 
 LEAST_SIMILARITY = 0.3  # below it a node does not count as similar; its weight would be less than 0.001
 LEAST_WEIGHT = 1e-6  # smaller ones are 0
 CHUNK_ENTRIES = 2**25  # products that are computed at once
-MOST_PRODUCTS = 2**29  # in all, some 5 s; neighbours with the most links are left out if there would be more
+MOST_PRODUCTS = 2**29  # in all; neighbours with the most links are left out if there would be more
 DECIMALS = 9  # of similarities, so that equal ones are in the order of their nodes
 
 
@@ -99,13 +99,11 @@ class Similarity(Operator):
     """
 
     def __init__(self, graph: Graph, count: int, sides: Sequence[str], candidates: Tensor | None = None):
+        kept = graph.edge_results if candidates is None else {}  # a search trains many recipes on the same graph
         key = ("similar nodes", count, tuple(sides))
-        if candidates is not None:
-            self.nodes, similarities = similar_nodes(graph, count, sides, candidates)
-        else:  # a search trains many recipes on the same graph
-            if key not in graph.edge_results:
-                graph.edge_results[key] = similar_nodes(graph, count, sides)
-            self.nodes, similarities = graph.edge_results[key]
+        if key not in kept:
+            kept[key] = similar_nodes(graph, count, sides, candidates)
+        self.nodes, similarities = kept[key]
         weights = torch.stack([torch.exp(s * (similarities - 1)) for s in SHARPNESS])  # [r, n, count]
         self.weights = torch.where((similarities > 0) & (weights >= LEAST_WEIGHT), weights, 0.0)
         super().__init__((graph.nodes, graph.nodes), is_symmetric=False, is_batched=True)

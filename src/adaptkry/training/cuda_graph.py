@@ -9,6 +9,7 @@ from torch import Tensor
 from adaptkry.training.batches import Batch
 
 WARM_UP = 1  # epochs before the recording, in which kernels are compiled and tables are made
+TENSORS = ("terms", "rows", "row_mask", "truth")  # of a batch
 MOST_SHAPES = 4  # of batches, for which calls are recorded: each has a copy of a batch and its own memory
 
 
@@ -60,9 +61,6 @@ class RecordedCall:
             getattr(self.batch, name).copy_(getattr(batch, name))
         self.graph.replay()
         return self.result.clone()
-
-
-TENSORS = ("terms", "rows", "row_mask", "truth")  # of a batch
 
 
 class RecordedCalls:

@@ -42,8 +42,10 @@ def evaluate(
     group = batches.group if score.adds_up else SINGLE_PROCESS
     losses, masks = [], []  # [b] and [b, m, 1] per batch
     for batch in batches.validation():
-        given = (shape, weights, statistics, batch, batches.operator)
-        logits = logits_of(batch) if logits_of else validation_logits(*given)
+        if logits_of:
+            logits = logits_of(batch)
+        else:
+            logits = validation_logits(shape, weights, statistics, batch, batches.operator)
         scores = logits if task == "classification" else predictions(task, logits, statistics)
         score.add(scores, batch.truth, batch.row_mask[:, :, 0])
         losses.append(mean_loss(shape.recipe.loss, logits, scaled(batch.truth, statistics), batch.real[:, :, 0]))

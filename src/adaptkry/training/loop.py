@@ -34,7 +34,8 @@ RUNNING_SHARE = 0.6  # members that have stopped are left out once at most this 
 CHECK_SECONDS = 2.0  # at most this long between checks: slow epochs are worth a checkpoint each
 
 Callback = Callable[[TrainingState], object]  # if it returns True, the training ends
-Step = Callable[[Batch], Tensor]  # takes a step and returns the loss of each member [b], or computes logits [b, m, c]
+Step = Callable[[Batch], Tensor]  # takes a step, and returns the loss of each member [b]
+Logits = Callable[[Batch], Tensor]  # computes the logits of all members [b, m, c]
 
 
 class GradientDescent:
@@ -111,19 +112,19 @@ class GradientDescent:
 
     def epoch_function(self) -> Callable[[int], None]:
         """Return the function that trains an epoch: on a GPU it, or a step, is recorded once and then replayed."""
-        can_record, is_fixed = self.can_record, self.batches.is_fixed
-        if can_record and is_fixed:
+        can_record = self.can_record
+        if can_record and self.batches.is_fixed:
             self._compile_kernels()
+            whole_step = self.step_function()
+            train_epoch = RecordedEpoch(lambda epoch: self.one_epoch(epoch, whole_step))
+            self.recorded = [train_epoch]
+            return train_epoch
         step, logits = self.step_function(), None
-        if can_record and not is_fixed:
+        if can_record:
             parts = self.shape, self.state.group("weights"), self.state.group("statistics")
             step, logits = RecordedCalls(step), RecordedCalls(lambda batch: validation_logits(*parts, batch, None))
             self.recorded = [step, logits]
-        train_epoch = lambda epoch: self.one_epoch(epoch, step, logits)  # noqa: E731
-        if can_record and is_fixed:
-            train_epoch = RecordedEpoch(train_epoch)
-            self.recorded = [train_epoch]
-        return train_epoch
+        return lambda epoch: self.one_epoch(epoch, step, logits)
 
     def _compile_kernels(self) -> None:
         """Compile the kernels of an epoch in parallel; the state does not change."""
@@ -167,7 +168,7 @@ class GradientDescent:
         part._settings_of_members()
         return part
 
-    def one_epoch(self, epoch: int, step: Step, logits: Step | None = None) -> None:
+    def one_epoch(self, epoch: int, step: Step, logits: Logits | None = None) -> None:
         """Train, validate and keep the best weights. A full batch does not use the number of the epoch."""
         if not self.batches.is_fixed:
             self._reseed(epoch)
@@ -189,7 +190,7 @@ class GradientDescent:
 
         return step
 
-    def _steps(self, epoch: int, step: Step, logits: Step | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def _steps(self, epoch: int, step: Step, logits: Logits | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Take the steps of an epoch; returns the loss, and score and loss on validation nodes, [b] each."""
         losses = [step(batch) for batch in self.batches.train(epoch)]
         self._average_statistics()
